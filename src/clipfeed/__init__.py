@@ -1,0 +1,1 @@
+"""clipfeed: a folder of videos in, batches for `model.fit` out."""

@@ -1,0 +1,32 @@
+"""What is handed from one step of a clip's journey to the next.
+
+    key -find-> FoundVideo -probe-> VideoInfo -index-> VideoRecord -split-> named part
+      -order-> example number -sample-> ClipPlan -load[decode | transform]-> Clip -batch-> Batch -deliver-> fit()
+
+All of it is frozen data, checked when it is made. Nothing here opens a file or knows how a value came about.
+"""
+
+from clipfeed.records._clips import Batch, Clip, ClipPlan, Geometry
+from clipfeed.records._index import StoreRef, TextColumn, VideoColumns, VideoIndex
+from clipfeed.records._spec import ClipSpec, FrameTimes, SamplingPolicy, check_choice
+from clipfeed.records._videos import Failure, FoundVideo, VideoInfo, VideoRecord, join_key
+
+__all__ = [
+    "Batch",
+    "Clip",
+    "ClipPlan",
+    "ClipSpec",
+    "Failure",
+    "FoundVideo",
+    "FrameTimes",
+    "Geometry",
+    "SamplingPolicy",
+    "StoreRef",
+    "TextColumn",
+    "VideoColumns",
+    "VideoIndex",
+    "VideoInfo",
+    "VideoRecord",
+    "check_choice",
+    "join_key",
+]
