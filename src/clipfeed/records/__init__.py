@@ -7,7 +7,7 @@ All of it is frozen data, checked when it is made. Nothing here opens a file or 
 """
 
 from clipfeed.records._clips import Batch, Clip, ClipPlan, Geometry
-from clipfeed.records._index import StoreRef, TextColumn, VideoColumns, VideoIndex
+from clipfeed.records._index import RepeatedTexts, StoreRef, TextColumn, VideoColumns, VideoIndex
 from clipfeed.records._spec import ClipSpec, FrameTimes, SamplingPolicy, check_choice
 from clipfeed.records._videos import Failure, FoundVideo, VideoInfo, VideoRecord, join_key
 
@@ -20,6 +20,7 @@ __all__ = [
     "FoundVideo",
     "FrameTimes",
     "Geometry",
+    "RepeatedTexts",
     "SamplingPolicy",
     "StoreRef",
     "TextColumn",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -54,19 +56,66 @@ class TextColumn(Sequence[str]):
 
     def take(self, positions: IndexArray) -> TextColumn:
         """Give the texts at these positions, packed anew."""
-        return TextColumn.from_texts([self[int(position)] for position in positions])
+        places = np.arange(len(self), dtype=np.int64)[positions]
+        starts, ends = self.offsets[places], self.offsets[places + 1]
+        pieces = [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return TextColumn(b"".join(pieces), np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)]))
+
+    def find(self, text: str) -> int:
+        """Give the position of a text that is not empty, -1 where there is none such."""
+        wanted = text.encode("utf-8", "surrogateescape")
+        at = self.data.find(wanted) if wanted else -1
+        while at >= 0:
+            place = int(np.searchsorted(self.offsets, at, side="right")) - 1
+            if self.offsets[place] == at and self.offsets[place + 1] == at + len(wanted):
+                return place
+            at = self.data.find(wanted, at + 1)
+        return -1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpack_texts, (zlib.compress(self.data), _pack_array(self.offsets))
+
+
+class RepeatedTexts(Sequence[str]):
+    """Texts of which many are equal: a code a row, and nothing at all for rows that repeat another column.
+
+    Args:
+        codes: (n,) int32 positions in `vocabulary`; -1 takes the text of `otherwise`.
+        vocabulary: The different texts.
+        otherwise: n texts.
+    """
+
+    __slots__ = ("codes", "otherwise", "vocabulary")
+
+    def __init__(self, codes: NDArray[np.int32], vocabulary: Sequence[str], otherwise: Sequence[str]) -> None:
+        self.codes = codes
+        self.vocabulary = vocabulary
+        self.otherwise = otherwise
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[str]: ...
+    def __getitem__(self, position: int | slice) -> str | Sequence[str]:
+        if isinstance(position, slice):
+            return [self[place] for place in range(*position.indices(len(self)))]
+        code = int(self.codes[position])
+        return self.otherwise[position] if code < 0 else self.vocabulary[code]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VideoColumns:
-    """The readable videos of one store as flat columns, in key order.
+    """The videos of one store as flat columns, in the order of their row ids.
 
-    Every array has one entry a video. Counts use -1 for None. Names that repeat (class, part, codec, container) are
-    codes into `vocabulary`; code -1 stands for None.
+    Every array has one entry a video, also for files that cannot be used: no row of an index points there. Counts use
+    -1 for None. Names that repeat (class, part, codec, container) are codes into `vocabulary`; -1 stands for None.
     """
 
     keys: TextColumn
-    groups: TextColumn
+    groups: Sequence[str]
     row_ids: IndexArray
     size_bytes: IndexArray
     mtime_ns: IndexArray
@@ -261,6 +310,22 @@ class VideoIndex:
             name=self.name if name is None else name,
         )
 
+    def folder_parts(self) -> dict[str, VideoIndex]:
+        """Give the parts that folders above the classes spell, by name ("train", "val", "test"); {} without any."""
+        code_of = {word: code for code, word in enumerate(self.columns.vocabulary)}
+        codes = self.columns.part_codes[self.rows]
+        held = {name: np.flatnonzero(codes == code_of[name]) for name in _FOLDER_PARTS if name in code_of}
+        return {name: self.select(positions, name) for name, positions in held.items() if len(positions)}
+
+    @property
+    def classes_without_videos(self) -> tuple[str, ...]:
+        """Classes that keep their label though no usable video of them is here; () for vector labels."""
+        labels = self.labels
+        if self.class_names is None or labels is None or labels.ndim != 1:
+            return ()
+        counts = np.bincount(labels[labels >= 0].astype(np.int64), minlength=len(self.class_names))
+        return tuple(name for name, count in zip(self.class_names, counts, strict=False) if not count)
+
     def summary(self) -> str:
         """Say in a few lines what is here and what was left out, and why (first ten)."""
         head = f"{len(self)} videos"
@@ -270,6 +335,8 @@ class VideoIndex:
         if len(self):
             counts = self.num_frames
             lines.append(f"frames per video: {counts.min()} to {counts.max()}, median {int(np.median(counts))}")
+        if self.classes_without_videos:
+            lines.append(f"classes without a usable video: {', '.join(self.classes_without_videos)}")
         if self.failures:
             lines.append(f"left out: {len(self.failures)} files")
             lines += [f"  {failure.path}: {failure.stage}: {failure.reason}" for failure in self.failures[:10]]
@@ -278,16 +345,51 @@ class VideoIndex:
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as (store, snapshot, rows), a few kB; the columns are read again where the pickle is opened."""
         facts = {name: getattr(self, name) for name in self.__slots__}
         if self.store is not None:
             del facts["columns"]
+        for name in _ALIGNED:
+            facts[name] = None if facts[name] is None else _pack_array(facts[name])
+        told = [(failure.path, failure.stage, failure.reason) for failure in self.failures]
+        facts["failures"] = zlib.compress(pickle.dumps(told)) if told else b""
         return _reopen_index, (facts,)
+
+
+_FOLDER_PARTS = ("train", "val", "test")
+_ALIGNED = ("rows", "given_labels", "starts", "ends", "weights")
 
 
 def _reopen_index(facts: dict[str, Any]) -> VideoIndex:
     store: StoreRef | None = facts["store"]
-    columns = facts["columns"] if store is None else store.reopen(store)
-    return VideoIndex(**{**facts, "columns": columns})
+    if store is not None:
+        facts["columns"] = store.reopen(store)
+    for name in _ALIGNED:
+        facts[name] = None if facts[name] is None else _unpack_array(*facts[name])
+    told = pickle.loads(zlib.decompress(facts["failures"])) if facts["failures"] else []  # part of our own pickle
+    facts["failures"] = tuple(Failure(path=path, stage=stage, reason=reason) for path, stage, reason in told)
+    return VideoIndex(**facts)
+
+
+def _pack_array(values: NDArray[Any]) -> tuple[str, tuple[int, ...], bytes]:
+    """Pack an array: steps from one whole number to the next are small and alike, and shrink to next to nothing."""
+    whole = values.ndim == 1 and values.dtype.kind == "i"
+    steps = np.diff(values, prepend=values.dtype.type(0)) if whole else values
+    if whole and np.array_equal(steps.astype(np.int32), steps):
+        steps = steps.astype(np.int32)
+    planes = np.ascontiguousarray(steps).view(np.uint8).reshape(-1, steps.dtype.itemsize).T  # like bytes side by side
+    return f"{values.dtype.str} {steps.dtype.str}", values.shape, zlib.compress(planes.tobytes(), 6)
+
+
+def _unpack_array(kinds: str, shape: tuple[int, ...], data: bytes) -> NDArray[Any]:
+    kind, packed_kind = (np.dtype(name) for name in kinds.split())
+    planes = np.frombuffer(zlib.decompress(data), np.uint8).reshape(packed_kind.itemsize, -1)
+    steps = np.ascontiguousarray(planes.T).view(packed_kind).reshape(shape)
+    return np.cumsum(steps, dtype=kind) if len(shape) == 1 and kind.kind == "i" else steps.astype(kind)
+
+
+def _unpack_texts(data: bytes, offsets: tuple[str, tuple[int, ...], bytes]) -> TextColumn:
+    return TextColumn(zlib.decompress(data), _unpack_array(*offsets))
 
 
 class _Records(Sequence[VideoRecord]):
@@ -319,7 +421,7 @@ class _Records(Sequence[VideoRecord]):
             root=index.root,
             key=key,
             video_id=hash_key(key),
-            class_name=columns.word(int(columns.class_codes[position])),
+            class_name=self._class_name(place, position),
             label=self._label(place),
             group=columns.groups[position] if index.given_groups is None else index.given_groups[place],
             weight=1.0 if index.weights is None else float(index.weights[place]),
@@ -329,6 +431,16 @@ class _Records(Sequence[VideoRecord]):
             mtime_ns=int(columns.mtime_ns[position]),
             info=columns.info(position),
         )
+
+    def _class_name(self, place: int, position: int) -> str | None:
+        """Text of the label: the folder's name where it is the label, never where the user gave other labels."""
+        names = self._index.class_names
+        if names is None:
+            return None
+        if self._index.given_labels is None:
+            return self._index.columns.word(int(self._index.columns.class_codes[position]))
+        label = self._label(place)
+        return names[label] if isinstance(label, int) else None
 
     def _label(self, place: int) -> int | tuple[float, ...] | None:
         if self._labels is None:

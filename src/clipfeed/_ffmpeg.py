@@ -1,0 +1,276 @@
+"""The one door to FFmpeg: open a container and its best video stream, and write a video.
+
+What it never does: look into packets, count, choose frames or convert pixels; it hands PyAV's objects to `probe` and
+`decode`. Decoders run on one thread without FFmpeg's own threads. FFmpeg's errors become clipfeed's, with the path and
+FFmpeg's reason; its log is dropped by PyAV's own callback in C (nothing reaches stderr, no Python runs for a line),
+except while `captured_log` listens.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import BinaryIO
+
+import av
+import av.logging
+from av.container import InputContainer, OutputContainer
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from clipfeed._types import FrameArray, Options, StrPath
+from clipfeed.errors import DecodeError, ProbeError
+
+__all__ = ["OpenVideo", "captured_log", "open_container", "write_video"]
+
+# A playlist that calls itself .mp4 must not make FFmpeg fetch what it names.
+_LOCAL_ONLY = {"protocol_whitelist": "file"}
+_REMEDY_REPLACE = "copy or download the file again, or delete it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenVideo:
+    """One open container and its chosen video stream.
+
+    Attributes:
+        path: The file, as the user would name it.
+        container: PyAV's container; closed when `open_container` ends.
+        stream: The best video stream, its decoder set to one thread and not yet opened.
+    """
+
+    path: str
+    container: InputContainer
+    stream: VideoStream
+
+    @property
+    def container_name(self) -> str:
+        """FFmpeg's short name of the container: the first of its aliases, such as "avi", "mov", "matroska"."""
+        return self.container.format.name.partition(",")[0]
+
+    @property
+    def codec_name(self) -> str:
+        """FFmpeg's name of the codec, not of the decoder that happens to be built in: "av1", not "libdav1d"."""
+        return self.stream.codec_context.codec.canonical_name
+
+    def packets(self) -> Iterator[Packet[VideoStream]]:
+        """Give the stream's packets in file order, without empty ones: to a decoder an empty packet means the end.
+
+        Raises:
+            DecodeError: The container cannot be read any further.
+        """
+        try:
+            for packet in self.container.demux(self.stream):
+                if packet.size:
+                    yield packet
+        except av.FFmpegError as error:
+            raise DecodeError(f"cannot be read any further: {_reason(error)}", path=self.path) from error
+
+    def decode(self, packet: Packet[VideoStream] | None) -> list[VideoFrame]:
+        """Decode one packet; None asks for the frames that the decoder still holds back.
+
+        Returns:
+            The frames that came out, in the decoder's output order; often none.
+
+        Raises:
+            DecodeError: The decoder refuses the packet; the next one may be fine.
+        """
+        try:
+            return self.stream.decode(packet)
+        except av.FFmpegError as error:
+            raise DecodeError(f"a packet cannot be decoded: {_reason(error)}", path=self.path) from error
+
+
+@contextmanager
+def open_container(source: str | BinaryIO, *, path: str) -> Iterator[OpenVideo]:
+    """Open a video for reading and close it on every way out.
+
+    Args:
+        source: Absolute path of a regular file, or a readable, seekable file object (which the caller closes).
+        path: How to name the file in messages.
+
+    Raises:
+        ProbeError: Not a regular file, not readable by FFmpeg, without a video stream, or without a decoder for it.
+    """
+    _refuse_special_file(source, path)
+    try:
+        container = av.open(source, "r", metadata_errors="replace", container_options=_LOCAL_ONLY)
+    except (av.FFmpegError, OSError) as error:
+        problem = f"FFmpeg cannot open it: {_reason(error)}"
+        raise ProbeError(problem, path=path, stage="probe", remedy=_REMEDY_REPLACE) from error
+    with container:
+        yield OpenVideo(path=path, container=container, stream=_best_stream(container, path))
+
+
+@contextmanager
+def captured_log(level: int = av.logging.ERROR) -> Iterator[Sequence[tuple[int, str, str]]]:
+    """Collect what FFmpeg logs in this thread, as (level, where, message).
+
+    FFmpeg has one log level for the whole process, the highest that anyone listens for; so lines of a higher level may
+    be among those collected. Lines of threads that do not listen go to the "libav" logger of Python's logging, where
+    they stay silent unless the application shows them. Listening costs nothing where nothing is logged.
+    """
+    with _LOG_SWITCH.at(level), av.logging.Capture() as lines:
+        yield lines
+
+
+def write_video(
+    path: StrPath,
+    frames: Iterable[FrameArray],
+    *,
+    fps: Fraction | int,
+    codec: str = "libx264",
+    pix_fmt: str = "yuv420p",
+    codec_options: Options | None = None,
+    container_options: Options | None = None,
+) -> int:
+    """Write frames as a video; the container follows from the file name's suffix.
+
+    Args:
+        path: File to write; a file that could not be finished is deleted.
+        frames: (H, W, 3) uint8 0..255 RGB, all of one size, at least one.
+        fps: Frames a second.
+        codec: FFmpeg's name of an encoder.
+        pix_fmt: FFmpeg's name of the pixel format; "yuv420p" needs an even width and height.
+        codec_options: Options of the encoder, such as {"g": "12", "bf": "2"}.
+        container_options: Options of the muxer, such as {"movflags": "+faststart"}.
+
+    Returns:
+        Number of frames written.
+
+    Raises:
+        ValueError: No frame, frames of different size, or something FFmpeg's encoder or muxer does not accept.
+    """
+    path = os.fspath(path)
+    num_frames = 0
+    try:
+        with av.open(path, "w", container_options=dict(container_options or {})) as container:
+            stream = _add_stream(container, codec, fps, _quiet_options(codec, codec_options))
+            for frame in frames:
+                picture = _picture(frame, number=num_frames, stream=stream, pix_fmt=pix_fmt)
+                container.mux(stream.encode(picture))
+                num_frames += 1
+            if num_frames == 0:
+                raise ValueError(f"{path}: a video needs at least one frame, got none")
+            container.mux(stream.encode(None))
+    except BaseException as error:
+        with suppress(OSError):
+            Path(path).unlink()
+        if isinstance(error, av.FFmpegError):
+            raise ValueError(f"{path}: FFmpeg cannot write this with {codec}, {pix_fmt}: {_reason(error)}") from error
+        raise
+    return num_frames
+
+
+def _add_stream(container: OutputContainer, codec: str, fps: Fraction | int, options: dict[str, str]) -> VideoStream:
+    stream = container.add_stream(codec, rate=fps, options=options)
+    if not isinstance(stream, VideoStream):
+        raise ValueError(f"codec={codec!r}: expected the name of a video encoder")
+    stream.thread_count = 1  # the same bytes on every machine
+    return stream
+
+
+def _picture(frame: FrameArray, *, number: int, stream: VideoStream, pix_fmt: str) -> VideoFrame:
+    height, width = frame.shape[:2]
+    if number == 0:
+        stream.width, stream.height, stream.pix_fmt = width, height, pix_fmt
+    elif (width, height) != (stream.width, stream.height):
+        raise ValueError(
+            f"frame {number} is {width} x {height} pixels, the first one was {stream.width} x {stream.height}"
+        )
+    picture = VideoFrame.from_ndarray(frame, format="rgb24")
+    picture.pts = number
+    return picture
+
+
+def _quiet_options(codec: str, options: Options | None) -> dict[str, str]:
+    """x265 prints to stderr by itself, past FFmpeg's log."""
+    chosen = dict(options or {})
+    if codec == "libx265":
+        chosen["x265-params"] = ":".join(filter(None, ["log-level=none", chosen.get("x265-params")]))
+    return chosen
+
+
+def _refuse_special_file(source: str | BinaryIO, path: str) -> None:
+    """FFmpeg waits for ever on a FIFO, and no timeout of its own ends that: only regular files are opened."""
+    if not isinstance(source, str):
+        return
+    try:
+        mode = Path(source).stat().st_mode
+    except OSError as error:
+        raise ProbeError(f"cannot be opened: {_reason(error)}", path=path, stage="probe") from error
+    if not stat.S_ISREG(mode):
+        raise ProbeError("is not a regular file", path=path, stage="probe", remedy="move it out of the data folder")
+
+
+def _best_stream(container: InputContainer, path: str) -> VideoStream:
+    stream = container.streams.best("video")
+    if not isinstance(stream, VideoStream):
+        kinds = ", ".join(sorted({stream.type for stream in container.streams})) or "nothing"
+        raise _no_video(f"has no video stream, it holds {kinds}", path)
+    if stream.disposition & av.stream.Disposition.attached_pic:
+        raise _no_video("has no video stream, its only picture is an attached cover", path)
+    if stream.codec_context is None:
+        raise _no_video(f"has no decoder for its video: {_name_codec(container)}", path)
+    stream.thread_count = 1
+    stream.thread_type = av.codec.context.ThreadType.NONE
+    return stream
+
+
+def _name_codec(container: InputContainer) -> str:
+    """Give FFmpeg's description of a video stream's codec; without a decoder PyAV tells it nowhere else."""
+    with captured_log(av.logging.INFO):
+        found = re.search(r"Video: ([^,\n]*)", container.dumps_format())
+    return found[1] if found else "an unknown codec"
+
+
+def _no_video(problem: str, path: str) -> ProbeError:
+    return ProbeError(
+        problem, path=path, stage="probe", remedy="delete it, or re-encode it, for example to H.264 in MP4"
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """FFmpeg's or the system's words for what went wrong, without the path, which stands in front already."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+class _LogSwitch:
+    """FFmpeg's log goes to Python while at least one thread listens."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._levels: list[int] = []
+        self._before: tuple[int | None, bool] = (None, True)
+        self._silent = logging.NullHandler()
+
+    @contextmanager
+    def at(self, level: int) -> Iterator[None]:
+        """Listen for lines of this level and those more serious (lower)."""
+        with self._lock:
+            if not self._levels:
+                self._before = (av.logging.get_level(), av.logging.get_skip_repeated())
+                logging.getLogger("libav").addHandler(self._silent)
+                av.logging.set_skip_repeated(False)
+            self._levels.append(level)
+            av.logging.set_level(max(self._levels))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._levels.remove(level)
+                av.logging.set_level(max(self._levels, default=self._before[0]))
+                if not self._levels:
+                    av.logging.set_skip_repeated(self._before[1])
+                    logging.getLogger("libav").removeHandler(self._silent)
+
+
+_LOG_SWITCH = _LogSwitch()

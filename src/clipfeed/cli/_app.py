@@ -1,0 +1,23 @@
+"""The sub-commands, gathered in the order in which a newcomer meets them."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from clipfeed.cli import check, demo, evaluate, index, predict, split, train
+
+# TensorFlow's start-up notices go to stderr from C++ and bury our lines; whoever wants them sets the variable.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+app = typer.Typer(
+    name="clipfeed",
+    help="Train on a folder of videos: index, check, split, train, evaluate, predict.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (demo, index, check, split, train, evaluate, predict):
+    app.command(command.NAME)(command.run)

@@ -1,0 +1,370 @@
+"""An epoch as numbered batches of NumPy arrays.
+
+`VideoDataset.batch(epoch, number)` is a pure function: whoever calls it, in whatever order and from whatever thread, gets
+the same batch. Everything else is built on it. This module composes the steps of a clip's journey and computes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from clipfeed._types import IndexArray
+from clipfeed.batch import BatchRows
+from clipfeed.decode import Decoder, PlainDecoder
+from clipfeed.errors import BudgetError, ClipfeedError, DecodeError
+from clipfeed.index import remember_failure
+from clipfeed.ledger import ErrorPolicy, Ledger
+from clipfeed.load import load_clip
+from clipfeed.order import Order
+from clipfeed.prefetch import parse_bytes, run_ahead, usable_cores
+from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure, VideoIndex, VideoRecord
+from clipfeed.sample import clip_generator, plan_clip, shortfall_of, usable_mask
+
+__all__ = ["Limits", "VideoDataset"]
+
+# A decoder keeps its reference pictures and the one being converted; H.264 at its usual levels holds 4 to 6.
+_NATIVE_FRAMES_PER_WORKER = 8
+_BYTES_PER_NATIVE_PIXEL = 1.5  # 4:2:0, 8 bits
+_MAX_BATCHES_AHEAD = 4  # more only delays an early end: decoding that is slower than training is never ahead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a dataset may use while it is iterated; an idle one holds nothing.
+
+    Args:
+        memory_budget: Bytes of batches ahead plus frames in work, as an int or a text such as "512MB".
+        workers: Decoding threads, one FFmpeg thread each; None for the cores this process may use.
+        timeout_seconds: Longest time that one clip may take to decode before it counts as failed.
+
+    Raises:
+        ValueError: For a budget or a number of workers that cannot be.
+    """
+
+    memory_budget: int | str = "512MB"
+    workers: int | None = None
+    timeout_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        parse_bytes(self.memory_budget)
+        whole = isinstance(self.workers, int | np.integer) and not isinstance(self.workers, bool)
+        if self.workers is not None and not (whole and self.workers >= 1):
+            raise ValueError(f"workers={self.workers!r}: expected a whole number of at least 1, or None for all cores")
+        if not self.timeout_seconds > 0:
+            raise ValueError(f"timeout_seconds={self.timeout_seconds!r}: expected a number of seconds above 0")
+
+
+class VideoDataset:
+    """Videos as numbered batches of uint8 clips, decoded when a batch is asked for.
+
+    Training draws a new order and new random clips each epoch and leaves undeliverable clips out; evaluation keeps the
+    index's order, takes each policy's centre, one clip a video, and raises.
+
+    Args:
+        index: The videos, such as a part that `cf.split_index` gave.
+        clips: What a clip looks like.
+        batch_size: B, clips in a batch; None gives batches of one, which adapters hand out without the first axis.
+        training: True for training, False for evaluation.
+        seed: Makes order and clips repeatable; None draws one, to be found in `ds.seed`.
+        pad_last: True: every batch has B rows, and rows that stand for nothing carry weight 0.
+        errors: "auto" (skip in training, raise in evaluation) or `cf.ErrorPolicy(...)`.
+        limits: Memory, threads and time this dataset may use.
+
+    Raises:
+        ValueError: For arguments that contradict each other, or videos that are too short with `short_videos="error"`.
+        BudgetError: If `limits.memory_budget` does not hold one batch; shows the arithmetic.
+
+    Example:
+        >>> ds = cf.VideoDataset(index, cf.ClipSpec(num_frames=20, image_size=(64, 64)), batch_size=8, seed=1)
+        >>> ds.batch(epoch=0, number=3).clips.shape
+        (8, 20, 64, 64, 3)
+    """
+
+    def __init__(  # noqa: PLR0913  # one more than seven: a dataset is where index, clips, order and limits meet
+        self,
+        index: VideoIndex,
+        clips: ClipSpec | None = None,
+        *,
+        batch_size: int | None = 8,
+        training: bool = True,
+        seed: int | None = None,
+        pad_last: bool = False,
+        errors: Literal["auto"] | ErrorPolicy = "auto",
+        limits: Limits | None = None,
+    ) -> None:
+        self.spec = ClipSpec() if clips is None else clips
+        self.batch_size = checked_batch_size(batch_size)
+        self.training = training
+        self.seed = secrets.randbits(31) if seed is None else int(seed)
+        self.pad_last = pad_last
+        self.limits = Limits() if limits is None else limits
+        self.errors = errors_for(errors, training=training, batch_size=batch_size)
+        self.index, self.dropped = without_short_videos(index, self.spec)
+        self.ledger = Ledger(num_videos=len(self.index), policy=self.errors)
+        self._records = self.index.records
+        self._labels = self.index.labels
+        self._decoder: Decoder = PlainDecoder(timeout_seconds=self.limits.timeout_seconds)
+        self._order = Order(
+            num_examples=len(self.index) * self._clips_per_video,
+            batch_size=self.batch_size or 1,
+            shuffle=training,
+            seed=self.seed,
+        )
+        self.max_clips_ahead = self._fit_budget()
+
+    # Facts
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return self._order.num_batches
+
+    def __repr__(self) -> str:
+        kind = "training" if self.training else "evaluation"
+        shape = (self.batch_size, *self.spec.shape) if self.batch_size else self.spec.shape
+        return f"<VideoDataset for {kind}: {self.num_examples} clips of {len(self.index)} videos, uint8 {shape}>"
+
+    @property
+    def num_examples(self) -> int:
+        """Clips in an epoch."""
+        return self._order.num_examples
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Text of each label in label order; None without classes."""
+        return self.index.class_names
+
+    @property
+    def file_paths(self) -> list[str]:
+        """One path an example, aligned with iteration in evaluation (index order)."""
+        return [path for path in self.index.paths for _ in range(self._clips_per_video)]
+
+    @property
+    def labels(self) -> Any:  # noqa: ANN401  # int32 (n,), float32 (n, C) or None, as the index has them
+        """One label an example, aligned with `file_paths`; None without labels."""
+        return None if self._labels is None else np.repeat(self._labels, self._clips_per_video, axis=0)
+
+    @property
+    def is_weighted(self) -> bool:
+        """True where batches carry weights that training must see."""
+        return self.pad_last or self.index.weights is not None
+
+    @property
+    def workers(self) -> int:
+        """Decoding threads."""
+        return usable_cores() if self.limits.workers is None else int(self.limits.workers)
+
+    @property
+    def memory_budget(self) -> int:
+        """Bytes this dataset may hold while it is iterated."""
+        return parse_bytes(self.limits.memory_budget)
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of one batch of uint8 clips."""
+        return self.spec.num_bytes * (self.batch_size or 1)
+
+    @property
+    def decoding_bytes(self) -> int:
+        """Bytes of native frames in the hands of all workers, estimated from the largest video."""
+        columns, rows = self.index.columns, self.index.rows
+        pixels = int((columns.widths[rows].astype(np.int64) * columns.heights[rows]).max(initial=0))
+        return math.ceil(pixels * _BYTES_PER_NATIVE_PIXEL) * _NATIVE_FRAMES_PER_WORKER * self.workers
+
+    def explain_memory(self) -> str:
+        """Say what iterating holds, as arithmetic."""
+        ahead = self.max_clips_ahead * self.spec.num_bytes
+        return (
+            f"memory: {_megabytes(self.batch_bytes)} for the batch handed out"
+            f" + {self.max_clips_ahead} clips ahead x {_megabytes(self.spec.num_bytes)} = {_megabytes(ahead)}"
+            f" + {self.workers} workers' frames in work, about {_megabytes(self.decoding_bytes)}"
+            f" <= {_megabytes(self.memory_budget)}"
+        )
+
+    # Batches
+
+    def batch(self, epoch: int, number: int, *, workers: int | None = None) -> Batch:
+        """Give one batch: a pure function of its arguments, to be called from any thread in any order.
+
+        Args:
+            epoch: The epoch, from 0.
+            number: The batch's number in the epoch, in [0, len(self)); negative ones count from the end.
+            workers: Threads that decode this batch; None for the dataset's, 0 for the calling thread itself.
+
+        Returns:
+            `clips` (B, T, H, W, C) uint8; the last batch of an epoch may have fewer rows, unless `pad_last`.
+
+        Raises:
+            IndexError: If there is no such batch.
+            DecodeError: If a clip cannot be delivered (evaluation), or too many could not (training).
+        """
+        examples = self._examples(epoch, number)
+        threads = min(self.workers if workers is None else workers, len(examples))
+        with run_ahead(
+            lambda place: self._make_clip(epoch, int(examples[place])),
+            range(len(examples)),
+            workers=threads if threads > 1 else 0,
+            max_ahead=len(examples),
+        ) as made:
+            return self._stack(epoch, number % len(self), examples, made)
+
+    def iter_epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Give the batches of one epoch in order, clips decoded ahead inside the memory budget.
+
+        Args:
+            epoch: The epoch, from 0.
+            start: Number of the first batch; going on after an interruption is remembering (epoch, number).
+
+        Yields:
+            What `batch(epoch, number)` gives for number in [start, len(self)). Leaving the loop early stops all work.
+        """
+        if not 0 <= start <= len(self):
+            raise IndexError(f"start={start}: expected 0 to {len(self)}, the number of batches in an epoch")
+        numbers = range(start, len(self))
+        examples = (int(example) for number in numbers for example in self._examples(epoch, number))
+        with run_ahead(
+            lambda example: self._make_clip(epoch, example),
+            examples,
+            workers=self.workers,
+            max_ahead=self.max_clips_ahead,
+        ) as made:
+            for number in numbers:
+                yield self._stack(epoch, number, self._examples(epoch, number), made)
+
+    def plan(self, epoch: int, number: int) -> list[ClipPlan]:
+        """Say which frames of which videos a batch is made of, without opening a file."""
+        return [self._plan(epoch, int(example)) for example in self._examples(epoch, number)]
+
+    def _examples(self, epoch: int, number: int) -> IndexArray:
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"batch {number} of {len(self)}")
+        return self._order.examples(epoch, number % len(self))
+
+    @property
+    def _clips_per_video(self) -> int:
+        return self.spec.clips_per_video if self.training else 1
+
+    def _plan(self, epoch: int, example: int) -> ClipPlan:
+        row, draw = divmod(example, self._clips_per_video)
+        record = self._records[row]
+        rng = clip_generator(self.seed, epoch, record, draw) if self.training else None
+        return plan_clip(record, self.spec, rng=rng, draw=draw)
+
+    def _make_clip(self, epoch: int, example: int) -> Clip | Failure:
+        plan = self._plan(epoch, example)
+        known = self.ledger.failure_of(plan.record.path)
+        if known is not None:
+            return known
+        try:
+            return load_clip(plan, self.spec, self._decoder)
+        except ClipfeedError as error:
+            if self.errors.on_error == "raise":
+                error.add_note(f"epoch {epoch}, example {example}")
+                raise
+            return self._record_failure(plan.record, error)
+
+    def _record_failure(self, record: VideoRecord, error: ClipfeedError) -> Failure:
+        failure = Failure(path=record.path, stage=error.stage or "decode", reason=error.problem)
+        remember_failure(self.index, record.key, failure)
+        self.ledger.record(failure)
+        return failure
+
+    def _stack(self, epoch: int, number: int, examples: IndexArray, made: Iterator[Clip | Failure]) -> Batch:
+        """Take as many clips as there are examples out of `made`, each into its row as it comes."""
+        rows = BatchRows(self.spec, len(examples), (self.batch_size or 1) if self.pad_last else None)
+        for _ in examples:
+            rows.put(next(made))
+        sources = examples // self._clips_per_video
+        batch = rows.finish(
+            epoch=epoch,
+            number=number,
+            labels=None if self._labels is None else self._labels[sources],
+            weights=None if self.index.weights is None else self.index.weights[sources],
+        )
+        if len(batch.failures) == len(examples):
+            raise DecodeError(
+                f"no clip of batch {number} in epoch {epoch} could be delivered",
+                stage="batch",
+                expected="\n".join(f"{failure.path}: {failure.reason}" for failure in batch.failures[:10]),
+                remedy="run `clipfeed check` on the folder and mend or remove the files it names",
+            )
+        return batch
+
+    def _fit_budget(self) -> int:
+        """How many clips may be ahead: what the budget leaves beside the batch handed out and the frames in work."""
+        budget, clip = self.memory_budget, self.spec.num_bytes
+        left = budget - self.batch_bytes - self.decoding_bytes
+        if left < clip:
+            raise BudgetError(
+                f"memory_budget={_megabytes(budget)} does not hold one batch and the work on the next",
+                stage="batch",
+                expected=(
+                    f"one batch: {self.batch_size or 1} x {' x '.join(map(str, self.spec.shape))} bytes"
+                    f" = {_megabytes(self.batch_bytes)}\n"
+                    f"one clip ahead: {_megabytes(clip)}\n"
+                    f"frames in work, {self.workers} workers: {_megabytes(self.decoding_bytes)}\n"
+                    f"together: {_megabytes(self.batch_bytes + clip + self.decoding_bytes)}"
+                ),
+                remedy="raise memory_budget, or lower batch_size, num_frames, image_size or workers",
+            )
+        return min(left // clip, _MAX_BATCHES_AHEAD * (self.batch_size or 1) + self.workers)
+
+
+def checked_batch_size(batch_size: int | None) -> int | None:
+    """Give the batch size back if it is one.
+
+    Raises:
+        ValueError: For anything but None or a whole number of at least 1.
+    """
+    whole = isinstance(batch_size, int | np.integer) and not isinstance(batch_size, bool)
+    if batch_size is not None and not (whole and batch_size >= 1):
+        raise ValueError(f"batch_size={batch_size!r}: expected a whole number of at least 1, or None for single clips")
+    return None if batch_size is None else int(batch_size)
+
+
+def errors_for(errors: Literal["auto"] | ErrorPolicy, *, training: bool, batch_size: int | None) -> ErrorPolicy:
+    """Say what happens to a clip that cannot be delivered: "auto" skips in training batches and raises elsewhere.
+
+    Raises:
+        ValueError: For another value, or for skipping where there is no batch to leave a clip out of.
+    """
+    if isinstance(errors, ErrorPolicy):
+        if batch_size is None and errors.on_error == "skip":
+            raise ValueError(
+                'errors=ErrorPolicy(on_error="skip") needs batches to leave a clip out of; batch_size is None'
+            )
+        return errors
+    if errors != "auto":
+        raise ValueError(f'errors={errors!r}: expected "auto" or cf.ErrorPolicy(...)')
+    return ErrorPolicy(on_error="skip" if training and batch_size is not None else "raise")
+
+
+def without_short_videos(index: VideoIndex, spec: ClipSpec) -> tuple[VideoIndex, tuple[Failure, ...]]:
+    """Keep the videos that are long enough for a clip, and name the others.
+
+    Raises:
+        ValueError: If videos are too short and `spec.short_videos` is "error".
+    """
+    usable = usable_mask(index, spec)
+    if usable.all() and len(index):
+        return index, ()
+    records = index.records
+    short = tuple(filter(None, (shortfall_of(records[int(place)], spec) for place in np.flatnonzero(~usable))))
+    listed = "".join(f"\n  {failure.path}: {failure.reason}" for failure in short[:10])
+    if spec.short_videos == "error":
+        raise ValueError(f'short_videos="error" and {len(short)} videos are too short:{listed}')
+    if not usable.any():
+        raise ValueError(
+            f"none of the {len(index)} videos is long enough for num_frames={spec.num_frames}:{listed}\n"
+            '  lower num_frames, or pass short_videos="repeat_last" or "wrap"'
+        )
+    return index.select(np.flatnonzero(usable)), short
+
+
+def _megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:.1f} MB"

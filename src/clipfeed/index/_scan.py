@@ -1,0 +1,199 @@
+"""Bring a store up to date with a listing: open what is new or changed, note what became of it, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from clipfeed import storage
+from clipfeed._types import IndexArray, MaskArray
+from clipfeed.errors import ClipfeedError, ProbeError
+from clipfeed.index._columns import facts_of
+from clipfeed.names import group_of
+from clipfeed.prefetch import run_ahead
+from clipfeed.probe import probe_video
+from clipfeed.records import FoundVideo
+from clipfeed.tables import FAILED, PASSING, USABLE, WAITING, Listed, Outcome, Store, StoredTable
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+_PROBE_RULES = 1  # raised when probing learns to read more, so that old failures are tried again
+_CHUNK_FILES = 8  # files of one job: handing a job to a thread and back costs about as much as reading a header
+_COMMIT_FILES = 256
+_COMMIT_SECONDS = 1.0  # what a killed process may lose
+
+# Reasons outside the file: they pass without the file changing, so the next scan tries again.
+_PASSING_ERRNOS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What `find` found, and which of it is wanted.
+
+    Attributes:
+        root: The folder, as the user gave it.
+        videos: The files, in order.
+        wanted: (n,) bool: files that are probed; the others are only listed.
+    """
+
+    root: str
+    videos: Sequence[FoundVideo]
+    wanted: MaskArray = field(compare=False)
+
+
+def scan(store: Store, listing: Listing, *, workers: int, progress: Progress | None) -> StoredTable:
+    """Make the store say of every file what it is now.
+
+    Args:
+        store: The store.
+        listing: What stands in the folder.
+        workers: Threads that probe.
+        progress: Called with (files done, files to open) in the calling thread; None for nobody.
+
+    Returns:
+        The store's table, as of one moment after the scan.
+    """
+    table = _read(store)
+    places = match_keys(table, listing.videos)
+    listed = _news(table, listing.videos, places)
+    gone = np.setdiff1d(np.arange(len(table)), places)
+    if listed or len(gone):
+        store.list_videos(listed, table.numbers["row_id"][gone].tolist())
+        table = store.read()
+        places = match_keys(table, listing.videos)
+    waiting = np.isin(table.numbers["state"], (WAITING, PASSING))
+    todo = np.flatnonzero(listing.wanted & (places >= 0) & waiting[places])
+    if not len(todo):
+        return table
+    row_ids = table.numbers["row_id"][places[todo]].astype(np.int64)
+    _probe_all(store, listing, todo, row_ids, workers=workers, progress=progress)
+    return store.read()
+
+
+def _read(store: Store) -> StoredTable:
+    reader = f"rules {_PROBE_RULES}, av {importlib.metadata.version('av')}"
+    table = store.read()
+    if table.reader == reader:
+        return table
+    store.forget_failures(reader)
+    return store.read()
+
+
+def match_keys(table: StoredTable, videos: Sequence[FoundVideo]) -> IndexArray:
+    """Give each file's position in the table, -1 where it is not there."""
+    keys = [video.key.encode("utf-8", "surrogateescape") for video in videos]
+    data, offsets = table.keys.data, table.keys.offsets
+    sizes = np.fromiter(map(len, keys), np.int64, len(keys))
+    if np.array_equal(np.diff(offsets), sizes) and b"".join(keys) == data:
+        return np.arange(len(keys), dtype=np.int64)
+    bounds = offsets.tolist()
+    place_of = {data[start:end]: place for place, (start, end) in enumerate(itertools.pairwise(bounds))}
+    return np.fromiter((place_of.get(key, -1) for key in keys), np.int64, len(keys))
+
+
+def _news(table: StoredTable, videos: Sequence[FoundVideo], places: IndexArray) -> list[Listed]:
+    """Give the files of which the table says nothing, or something else."""
+    code_of: dict[str | None, int] = {word: code for code, word in enumerate(table.vocabulary)}
+    code_of[None] = -1
+    count, known = len(videos), places >= 0
+    seen = {
+        "size_bytes": np.fromiter((video.size_bytes for video in videos), np.int64, count),
+        "mtime_ns": np.fromiter((video.mtime_ns for video in videos), np.int64, count),
+        "class_code": np.fromiter((code_of.get(video.class_name, -2) for video in videos), np.int64, count),
+        "part_code": np.fromiter((code_of.get(video.part, -2) for video in videos), np.int64, count),
+    }
+    same = known.copy()
+    for name, values in seen.items():
+        same[known] &= table.numbers[name][places[known]] == values[known]
+    return [_listed(videos[number]) for number in np.flatnonzero(~same).tolist()]
+
+
+def _listed(video: FoundVideo) -> Listed:
+    group = group_of(video.key, video.class_name)
+    return Listed(
+        key=video.key,
+        size_bytes=video.size_bytes,
+        mtime_ns=video.mtime_ns,
+        class_name=video.class_name,
+        part=video.part,
+        group=None if group == video.key else group,
+    )
+
+
+def _probe_all(
+    store: Store, listing: Listing, todo: IndexArray, row_ids: IndexArray, *, workers: int, progress: Progress | None
+) -> None:
+    """Probe files in threads and commit as they come; what is made is kept, also when this is interrupted."""
+
+    def probe_chunk(start: int) -> list[Outcome]:
+        numbers = zip(todo[start : start + _CHUNK_FILES].tolist(), row_ids[start : start + _CHUNK_FILES], strict=True)
+        return [examine(listing.root, listing.videos[number], int(row_id)) for number, row_id in numbers]
+
+    made: list[Outcome] = []
+    done, committed = 0, time.monotonic()
+    try:
+        starts = range(0, len(todo), _CHUNK_FILES)
+        with run_ahead(probe_chunk, starts, workers=workers, max_ahead=4 * max(1, workers)) as chunks:
+            for outcomes in chunks:
+                made += outcomes
+                done += len(outcomes)
+                if len(made) >= _COMMIT_FILES or time.monotonic() - committed > _COMMIT_SECONDS:
+                    ready, made = made, []
+                    store.finish_videos(ready)
+                    committed = time.monotonic()
+                if progress is not None:
+                    progress(done, len(todo))
+    finally:
+        if made:
+            store.finish_videos(made)
+
+
+def examine(root: str, video: FoundVideo, row_id: int) -> Outcome:
+    """Probe one file; whatever is wrong with it becomes its outcome, and no other file's business."""
+
+    def failed(state: int, reason: str) -> Outcome:
+        return Outcome(
+            row_id=row_id,
+            size_bytes=video.size_bytes,
+            mtime_ns=video.mtime_ns,
+            state=state,
+            stage="probe",
+            reason=reason,
+        )
+
+    try:
+        info = probe_video(root, video)
+        digest = bytes.fromhex(storage.fingerprint_file(root, video.key))
+    except ProbeError as error:
+        return failed(PASSING if _passes(error) else FAILED, error.problem)
+    except OSError as error:
+        return failed(PASSING, error.strerror or str(error))
+    if info.num_frames < 1:
+        return failed(FAILED, "no frame can be shown")
+    return Outcome(
+        row_id=row_id,
+        size_bytes=video.size_bytes,
+        mtime_ns=video.mtime_ns,
+        state=USABLE,
+        fingerprint=digest,
+        facts=facts_of(info),
+    )
+
+
+def _passes(error: ClipfeedError) -> bool:
+    """Say whether an error may pass without the file changing: no permission, no free descriptor, a lost connection."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _PASSING_ERRNOS:
+            return True
+        cause = cause.__cause__
+    return False

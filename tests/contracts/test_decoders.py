@@ -1,0 +1,11 @@
+"""Every decoder of the package keeps the contract."""
+
+from __future__ import annotations
+
+from clipfeed.decode import PlainDecoder
+from clipfeed.testing import DecoderTests
+
+
+class TestPlainDecoder(DecoderTests):
+    def make_decoder(self) -> PlainDecoder:
+        return PlainDecoder()
