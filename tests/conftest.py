@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+# Its classes hold the asserts of contracts: rewritten, a failure shows both sides.
+pytest.register_assert_rewrite("clipfeed.testing.contracts")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "shared: needs the genuine clips in the folder that CLIPFEED_SHARED names")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,8 +23,19 @@ from clipfeed import testing
 from clipfeed.errors import LayoutError, ProbeError, StaleIndexError
 from clipfeed.find import find_videos
 from clipfeed.index import _scan, build_index, remember_failure
+from clipfeed.index._columns import columns_of
 from clipfeed.records import Failure, VideoIndex
-from clipfeed.tables import read_store
+from clipfeed.storage import fingerprint_file
+from clipfeed.tables import (
+    USABLE,
+    Listed,
+    Outcome,
+    StoredFacts,
+    create_store,
+    open_store,
+    read_listing,
+    read_store,
+)
 
 CLASSES = ("jump", "run", "walk")
 
@@ -730,11 +742,32 @@ def test_a_video_that_the_index_does_not_have_cannot_fail(root: Path) -> None:
         remember(build_index(root), "jump/nobody.avi")
 
 
-def test_a_store_keeps_a_fingerprint_of_the_content(root: Path, tmp_path: Path) -> None:
+def test_a_store_keeps_a_fingerprint_of_the_content(root: Path) -> None:
     index = build_index(root)
-    table = read_store(Path(index.store.path))
-    assert len(table) == 12
-    assert index.columns.keys.data == table.keys.data
+    for key, row in zip(index.keys, read_listing(Path(index.store.path), index.keys), strict=True):
+        stat = (root / key).stat()
+        assert row == (stat.st_size, stat.st_mtime_ns, bytes.fromhex(fingerprint_file(root, key)))
+
+
+def test_columns_of_a_large_index_stay_small(tmp_path: Path) -> None:
+    count = 20_000  # 240,000 rows shall take less than 60 MB: 250 bytes a row
+    create_store(tmp_path / "a.sqlite", root="/data")
+    facts = StoredFacts(container="mov", codec="h264", num_frames_from_table=300, key_frames=np.array([0, 125, 250]))
+    with open_store(tmp_path / "a.sqlite") as store:
+        keys = [f"class_{number // 600:03d}/abcdefghijk_{number:06d}_{number:06d}.mp4" for number in range(count)]
+        store.list_videos([Listed(key=key, size_bytes=1, mtime_ns=1, class_name=key[:9]) for key in keys])
+        store.finish_videos(
+            [Outcome(row_id=row, size_bytes=1, mtime_ns=1, state=USABLE, facts=facts) for row in range(1, count + 1)]
+        )
+    tracemalloc.start()
+    try:
+        columns = columns_of(read_store(tmp_path / "a.sqlite"))
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(columns) == count
+    assert held < 250 * count
+    assert peak < 500 * count + 8_000_000  # and what a chunk of rows takes while it is read
 
 
 @pytest.mark.shared

@@ -27,7 +27,7 @@ def test_a_run_goes_on_up_to_the_limit_and_ends_beyond_it() -> None:
     for number in (1, 2):
         ledger.record(a_failure(number))
     with pytest.raises(
-        DecodeError, match="3 of 40 videos could not be delivered; max_failures=0.05 allows 2"
+        DecodeError, match=r"3 of 40 videos could not be delivered; max_failures=0.05 allows 2"
     ) as caught:
         ledger.record(a_failure(3))
     for number in (1, 2, 3):
@@ -91,11 +91,11 @@ def test_a_copy_from_another_process_knows_what_failed_and_has_a_lock_of_its_own
 
 @pytest.mark.parametrize("on_error", ["ignore", None, True])
 def test_another_answer_to_an_error_is_refused(on_error: object) -> None:
-    with pytest.raises(ValueError, match="on_error=.*'skip', 'raise'"):
+    with pytest.raises(ValueError, match=r"on_error=.*'skip', 'raise'"):
         ErrorPolicy(on_error=on_error)
 
 
 @pytest.mark.parametrize("max_failures", [-0.01, 1.01, 5, "5%", None, True, float("nan")])
 def test_what_is_no_share_is_refused(max_failures: object) -> None:
-    with pytest.raises(ValueError, match="max_failures=.*from 0 to 1"):
+    with pytest.raises(ValueError, match=r"max_failures=.*from 0 to 1"):
         ErrorPolicy(max_failures=max_failures)

@@ -61,10 +61,9 @@ class Gate:
 
 
 @pytest.fixture
-def cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with one core."""
     monkeypatch.setattr(prefetch, "usable_cores", lambda: 1)
-    yield
 
 
 # Results
@@ -162,9 +161,6 @@ def test_inline_work_is_done_when_its_result_is_asked_for_and_not_before() -> No
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_result_that_was_handed_out_is_kept_by_nobody_else(workers: int) -> None:
-    class Result:
-        pass
-
     with run_ahead(lambda number: Result(), range(20), workers=workers, max_ahead=4) as results:
         for _ in range(10):
             result = next(results)
@@ -213,10 +209,13 @@ def test_a_dropped_iterator_leaves_no_thread() -> None:
 
 
 def test_an_exception_in_the_callers_loop_leaves_no_thread() -> None:
-    with pytest.raises(KeyError):
+    def consume() -> None:
         for result in doubles(1000):
             if result == 6:
                 raise KeyError(result)
+
+    with pytest.raises(KeyError):
+        consume()
     assert our_threads() == []
 
 
@@ -298,10 +297,11 @@ def test_a_system_exit_in_a_job_reaches_the_caller() -> None:
         list(results)
 
 
-def test_an_exception_and_its_results_are_freed_without_the_collector() -> None:
-    class Result:
-        pass
+class Result:
+    """Something that can be watched."""
 
+
+def test_an_exception_and_all_results_are_freed_without_the_collector() -> None:
     kept: list[weakref.ref[Result]] = []
 
     def make(number: int) -> Result:
@@ -314,12 +314,47 @@ def test_an_exception_and_its_results_are_freed_without_the_collector() -> None:
     gc.collect()
     gc.disable()
     try:
-        with run_ahead(make, range(50), workers=2, max_ahead=6) as results:
-            with contextlib.suppress(ValueError):
-                list(results)
+        with run_ahead(make, range(50), workers=2, max_ahead=6) as results, contextlib.suppress(ValueError):
+            list(results)
         assert [reference() for reference in kept if reference() is not None] == []
     finally:
         gc.enable()
+
+
+def test_an_exception_that_is_kept_keeps_no_results() -> None:
+    made: dict[int, weakref.ref[Result]] = {}
+    later_ones_are_made = threading.Event()
+
+    def make(number: int) -> Result:
+        if number == 2:
+            later_ones_are_made.wait(PATIENCE)
+            raise ValueError("number 2")
+        result = Result()
+        made[number] = weakref.ref(result)
+        if number == 10:
+            later_ones_are_made.set()
+        return result
+
+    def consume() -> None:
+        with run_ahead(make, range(50), workers=2, max_ahead=20) as results:
+            for result in results:
+                del result
+
+    with pytest.raises(ValueError, match="number 2") as kept:
+        consume()
+    assert kept.value.__traceback__ is not None
+    assert [number for number, reference in made.items() if reference() is not None] == []
+
+
+def test_a_run_that_the_collector_ends_inside_our_own_lock_does_not_wait() -> None:
+    results = doubles(1000)
+    next(results)
+    workers = [thread for thread in threading.enumerate() if thread.name.startswith("clipfeed")]
+    with prefetch._turns()._locked():
+        del results
+    for worker in workers:
+        worker.join(PATIENCE)
+    assert our_threads() == []
 
 
 def test_ctrl_c_while_waiting_leaves_no_thread() -> None:
@@ -331,12 +366,43 @@ def test_ctrl_c_while_waiting_leaves_no_thread() -> None:
         gate.open(*range(100))
 
     sender = threading.Thread(target=interrupt)
+    sender.start()
     with pytest.raises(KeyboardInterrupt), run_ahead(gate, range(100), workers=2, max_ahead=4) as results:
-        sender.start()
         list(results)
     sender.join()
     assert our_threads() == []
     assert list(doubles(3)) == [0, 2, 4], "the next run works"
+
+
+def test_ctrl_c_while_a_thread_starts_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "clipfeed-worker-1":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), run_ahead(double, range(100), workers=3, max_ahead=4) as results:
+        list(results)
+    assert our_threads() == []
+
+
+def test_a_thread_that_the_system_refuses_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == "clipfeed-worker-1":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with (
+        pytest.raises(RuntimeError, match="can't start new thread"),
+        run_ahead(double, range(100), workers=3, max_ahead=4) as results,
+    ):
+        list(results)
+    assert our_threads() == []
 
 
 # One limit for the process
@@ -373,7 +439,7 @@ def pull_together(job: Counter, workers: list[int]) -> None:
         assert not thread.is_alive()
 
 
-@pytest.mark.usefixtures("cores")
+@pytest.mark.usefixtures("one_core")
 @pytest.mark.parametrize(("workers", "limit"), [([1, 1, 1, 1], 1), ([3, 1, 1], 3), ([2, 2], 2)])
 def test_all_runs_of_the_process_share_one_number_of_threads_at_work_B7(workers: list[int], limit: int) -> None:
     job = Counter()
@@ -381,7 +447,7 @@ def test_all_runs_of_the_process_share_one_number_of_threads_at_work_B7(workers:
     assert job.most <= limit
 
 
-@pytest.mark.usefixtures("cores")
+@pytest.mark.usefixtures("one_core")
 def test_a_caller_that_stops_pulling_holds_no_turn() -> None:
     with run_ahead(double, range(100), workers=1, max_ahead=3) as stalled:
         next(stalled)
@@ -390,14 +456,14 @@ def test_a_caller_that_stops_pulling_holds_no_turn() -> None:
         assert list(stalled) == [2 * number for number in range(1, 100)]
 
 
-@pytest.mark.usefixtures("cores")
+@pytest.mark.usefixtures("one_core")
 def test_two_runs_pulled_in_turn_both_go_on() -> None:
     both = zip(doubles(200, workers=1), doubles(200, workers=1), strict=True)
     assert [first == second for first, second in both] == [True] * 200
     assert our_threads() == []
 
 
-@pytest.mark.usefixtures("cores")
+@pytest.mark.usefixtures("one_core")
 def test_a_run_inside_a_job_works_inline_and_cannot_wait_for_itself() -> None:
     names: set[str] = set()
 
@@ -414,7 +480,7 @@ def test_a_run_inside_a_job_works_inline_and_cannot_wait_for_itself() -> None:
     assert names == {"clipfeed-worker-0"}
 
 
-@pytest.mark.usefixtures("cores")
+@pytest.mark.usefixtures("one_core")
 def test_a_run_inside_the_loop_over_another_run_goes_on() -> None:
     for outer in doubles(10, workers=1):
         assert list(doubles(outer, workers=1)) == [2 * number for number in range(outer)]
@@ -426,7 +492,7 @@ def wait_for_waiting(count: int) -> None:
         pass
 
 
-@pytest.mark.usefixtures("cores")
+@pytest.mark.usefixtures("one_core")
 def test_turns_go_round_first_come_first_served() -> None:
     """One turn for two runs: a long one cannot keep a short one waiting for more than the job that is at work."""
     finished: list[str] = []
@@ -452,7 +518,7 @@ def test_turns_go_round_first_come_first_served() -> None:
     assert finished[:4] == ["long", "short", "long", "short"]
 
 
-@pytest.mark.usefixtures("cores")
+@pytest.mark.usefixtures("one_core")
 def test_closing_does_not_wait_for_turns_that_others_hold() -> None:
     gate = Gate()
     with run_ahead(gate, range(100, 105), workers=1, max_ahead=1) as other:
@@ -485,37 +551,64 @@ def run_script(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
-def test_an_iterator_left_open_does_not_keep_the_interpreter_from_ending() -> None:
+RESULTS = """
+import atexit, os, threading, warnings
+from clipfeed import prefetch
+
+def job(number):
+    return number + 0 * sum(range(2000))
+
+def results():
+    with prefetch.run_ahead(job, range(1000), workers=2, max_ahead=50) as made:
+        yield from made
+"""
+
+
+def test_an_iterator_left_open_is_closed_before_the_interpreter_ends() -> None:
     done = run_script(
-        "from clipfeed.prefetch import run_ahead\n"
-        "def results():\n"
-        "    with run_ahead(lambda number: sum(range(20000)), range(10**6), workers=2, max_ahead=50) as made:\n"
-        "        yield from made\n"
-        "left_open = results()\n"
-        "next(left_open)\n"
-        "print('end')\n"
+        f"""{RESULTS}
+atexit.register(lambda: print([thread.name for thread in threading.enumerate()]))
+left_open = results()
+next(left_open)
+print(len(threading.enumerate()))
+"""
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n['MainThread']\n", "")
+
+
+def test_nothing_of_a_finished_run_is_kept() -> None:
+    assert next(doubles(100)) == 0
+    assert len(list(doubles(10))) == 10
+    assert [thing for thing in gc.get_objects() if isinstance(thing, prefetch._Crew)] == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_forked_child_runs_ahead_by_itself_and_may_drop_what_it_inherited_R8() -> None:
+    """The fork comes while another thread holds our lock, which nobody in the child will ever release."""
     done = run_script(
-        "import os, warnings\n"
-        "warnings.simplefilter('ignore')\n"
-        "from clipfeed.prefetch import run_ahead\n"
-        "def results():\n"
-        "    with run_ahead(lambda number: sum(range(2000)) and number, range(1000), workers=2, max_ahead=50) as made:\n"
-        "        yield from made\n"
-        "inherited = results()\n"
-        "next(inherited)\n"
-        "child = os.fork()\n"
-        "if not child:\n"
-        "    inherited.close()\n"
-        "    good = list(results()) == list(range(1000))\n"
-        "    os._exit(0 if good else 3)\n"
-        "status = os.waitpid(child, 0)[1]\n"
-        "print(os.waitstatus_to_exitcode(status), len(list(inherited)))\n"
+        f"""{RESULTS}
+warnings.simplefilter("ignore")  # of a fork with threads
+inherited = results()
+next(inherited)
+holds, may_go_on = threading.Event(), threading.Event()
+
+def hold_the_lock():
+    with prefetch._turns()._locked():
+        holds.set()
+        may_go_on.wait()
+
+holder = threading.Thread(target=hold_the_lock)
+holder.start()
+holds.wait()
+child = os.fork()
+if not child:
+    inherited.close()
+    os._exit(0 if list(results()) == list(range(1000)) else 3)
+may_go_on.set()
+holder.join()
+status = os.waitpid(child, 0)[1]
+print(os.waitstatus_to_exitcode(status), len(list(inherited)))
+"""
     )
     assert (done.stdout, done.stderr) == ("0 999\n", "")
 

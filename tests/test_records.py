@@ -23,6 +23,7 @@ from clipfeed.records import (
     VideoInfo,
     check_choice,
     join_key,
+    pack_times,
 )
 from clipfeed.records._index import _pack_array, _unpack_array
 from clipfeed.seeds import hash_key
@@ -144,6 +145,19 @@ def test_a_record_says_what_the_columns_say() -> None:
     assert record.info.frame_pts.tolist() == [7 * number for number in range(12)]
 
 
+@pytest.mark.parametrize("pts", [[-5, 0, 2**40], [7], list(range(0, 9000, 30))])
+def test_packed_times_come_back_exactly(pts: list[int]) -> None:
+    packed = [b"", pack_times(np.array(pts)), b""]
+    columns = dataclasses.replace(
+        make_columns(KEYS[:3]),
+        frame_pts=b"".join(packed),
+        frame_pts_offsets=np.cumsum([0, *(len(data) for data in packed)]),
+    )
+    assert [columns.info(place).frame_pts is None for place in range(3)] == [True, False, True]
+    assert columns.info(1).frame_pts.tolist() == pts
+    assert len(packed[1]) < 60
+
+
 def test_records_are_a_sequence() -> None:
     records = make_index().records
     assert len(records) == 5
@@ -178,6 +192,12 @@ def test_a_selection_keeps_rows_and_what_goes_with_them_together() -> None:
 def test_values_of_another_number_than_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="4 values for 5 rows"):
         make_index(weights=np.ones(4, np.float32))
+
+
+def test_a_given_label_takes_its_own_name_and_never_the_folders() -> None:
+    index = make_index(given_labels=np.array([2, 1, 0, 1, 7], np.int32), class_names=("0", "1", "2"))
+    assert [record.class_name for record in index.records] == ["2", "1", "0", "1", None]
+    assert [record.class_name for record in make_index(class_names=None).records] == [None] * 5
 
 
 def test_several_labels_a_row_come_out_as_a_vector() -> None:

@@ -303,13 +303,13 @@ def test_policies_are_values_that_say_what_they_are() -> None:
 
 @pytest.mark.parametrize("frame_stride", [0, -1, 1.5, True, "2", None])
 def test_dense_refuses_what_is_no_stride(frame_stride: object) -> None:
-    with pytest.raises(ValueError, match="frame_stride=.*at least 1"):
+    with pytest.raises(ValueError, match=r"frame_stride=.*at least 1"):
         Dense(frame_stride=frame_stride)
 
 
 @pytest.mark.parametrize("fps", [0, -8, "fast", float("nan"), True])
 def test_at_rate_refuses_what_is_no_rate(fps: object) -> None:
-    with pytest.raises(ValueError, match="fps=.*above 0"):
+    with pytest.raises(ValueError, match=r"fps=.*above 0"):
         AtRate(fps=fps)
 
 

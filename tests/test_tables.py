@@ -40,7 +40,7 @@ FACTS = StoredFacts(
     num_frames_from_packets=407,
     num_frames_from_decode=406,
     key_frames=np.array([0, 12, 24]),
-    frame_pts=np.array([-5, 2**40, 2**41]),
+    frame_pts=b"packed",
 )
 
 
@@ -108,7 +108,7 @@ def test_every_fact_of_a_row_comes_back(tmp_path: Path) -> None:
     for name in ("is_variable_rate", *(f"num_frames_from_{tier}" for tier in ("header", "table", "packets", "decode"))):
         assert table.numbers[name][0] == getattr(FACTS, name)
     assert np.frombuffer(table.key_frames.data, "<i4").tolist() == [0, 12, 24]
-    assert np.frombuffer(table.frame_pts.data, "<i8").tolist() == [-5, 2**40, 2**41]
+    assert table.frame_pts.data == b"packed"
 
 
 def test_rows_keep_the_order_in_which_they_were_listed(tmp_path: Path) -> None:
@@ -356,12 +356,12 @@ def test_a_store_with_nonsense_in_a_row_is_damaged(tmp_path: Path) -> None:
     path = make_store(tmp_path)
     with tables.open_store(path) as store:
         filled(store, "a/1.avi")
-    for nonsense in ("rotation = 17", "class_code = 1000", "key_frames = x'00'"):
+    for nonsense in ("rotation = 17", "class_code = 1000", "key_frames = x'00'", "width = 'wide'", "height = x''"):
         copy = tmp_path / "copy.sqlite"
         shutil.copy(path, copy)
         with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
             connection.execute(f"UPDATE videos SET {nonsense}")
-        with pytest.raises(tables.StoreDamagedError, match="contradict"):
+        with pytest.raises(tables.StoreDamagedError, match=r"contradict|numbers"):
             tables.read_store(copy)
 
 

@@ -208,7 +208,7 @@ def test_a_rate_is_the_number_as_written(written: object, exact: Fraction) -> No
 
 @pytest.mark.parametrize("written", [0, -1, 0.0, float("nan"), float("inf"), "fast", "1/0", True, None, Fraction(-1)])
 def test_what_is_no_rate_is_refused_by_name(written: object) -> None:
-    with pytest.raises(ValueError, match="fps=.*expected frames a second above 0"):
+    with pytest.raises(ValueError, match=r"fps=.*expected frames a second above 0"):
         parse_rate(written)
 
 

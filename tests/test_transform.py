@@ -185,7 +185,9 @@ def test_the_pixels_given_are_never_written_to() -> None:
     np.testing.assert_array_equal(pixels, np.arange(256))
 
 
-@pytest.mark.parametrize("value_range", [(0, 0), (0,), (0, 1, 2), "01x", (0, float("nan")), (0, float("inf")), (0, 1e39), 3])
+@pytest.mark.parametrize(
+    "value_range", [(0, 0), (0,), (0, 1, 2), "01x", (0, float("nan")), (0, float("inf")), (0, 1e39), 3]
+)
 def test_a_range_that_is_none_is_refused_with_its_value(value_range: object) -> None:
     with pytest.raises(ValueError, match="value_range="):
         check_value_range("float32", value_range)

@@ -30,7 +30,7 @@ from clipfeed.seeds import hash_key
 from clipfeed.storage import stat_file
 from clipfeed.transform import DType, aspect_of, check_value_range, geometry_of, needs_place, place, to_value_range
 
-__all__ = ["load_clip", "load_video"]
+__all__ = ["load_clip", "load_video", "video_record"]
 
 
 def load_clip(plan: ClipPlan, spec: ClipSpec, decoder: Decoder, *, out: FrameArray | None = None) -> Clip:
@@ -152,4 +152,3 @@ def video_record(path: StrPath) -> VideoRecord:
         mtime_ns=facts.mtime_ns,
         info=probe_video(root, found),
     )
-

@@ -11,9 +11,9 @@ makes; videos, batches and frameworks are other modules' business.
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
@@ -81,8 +81,8 @@ def _make_ahead(job: Callable[[int], T], numbers: Iterable[int], workers: int, m
     remaining = iter(numbers)
     ahead: deque[Future[T]] = deque()
     crew = _Crew(job, min(workers, max_ahead))
-    # Threads that still work when the interpreter is torn down can no longer be joined; before that they can.
-    atexit.register(crew.close)
+    # Held until it is called: here, or at the interpreter's end, where threads at work would be cut off in mid-decode.
+    close = weakref.finalize(crew, crew.close)
     try:
         while True:
             ahead.extend(map(crew.submit, islice(remaining, max_ahead - len(ahead))))
@@ -93,8 +93,11 @@ def _make_ahead(job: Callable[[int], T], numbers: Iterable[int], workers: int, m
             yield made.pop()  # not kept by this frame while the caller works with it
     finally:
         ahead.clear()
-        crew.close()
-        atexit.unregister(crew.close)
+        close()
+
+
+# How long a thread may take to begin before it counts as one that never will, since Ctrl-C came while it was asked for.
+_START_SECONDS = 5.0
 
 
 class _Crew(Generic[T]):
@@ -104,36 +107,45 @@ class _Crew(Generic[T]):
         self._job = job
         self._workers = workers
         self._tasks: SimpleQueue[tuple[Future[T], int] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[tuple[threading.Thread, threading.Event]] = []
         self._stopped = threading.Event()
+        self._is_closed = False
         self._turns = _turns()
-        self._turns.open(workers)
+        self._turns.open(self, workers)
 
     def submit(self, number: int) -> Future[T]:
         """Have a result made; starts a thread if there are fewer than workers."""
         future: Future[T] = Future()
         self._tasks.put((future, number))
         if len(self._threads) < self._workers:
-            thread = threading.Thread(target=self._work, name=f"clipfeed-worker-{len(self._threads)}", daemon=True)
-            thread.start()
-            self._threads.append(thread)
+            begun = threading.Event()
+            name = f"clipfeed-worker-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, args=(begun,), name=name, daemon=True)
+            self._threads.append((thread, begun))  # before it starts: Ctrl-C may come while it does
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no thread left: this one never begins
+                self._threads.pop()
+                raise
         return future
 
     def close(self) -> None:
         """Begin no further job, wait for those at work, end the threads."""
-        if self._stopped.is_set() or self._turns.pid != os.getpid():  # a forked child has none of these threads
+        if self._is_closed or self._turns.pid != os.getpid():  # a forked child has none of these threads
             return
         self._stopped.set()
         for _ in self._threads:
             self._tasks.put(None)
-        self._turns.close(self._workers)
+        self._turns.close(self)
         # The garbage collector may call this anywhere, even where we would wait for ourselves; the threads end alike.
         if not self._turns.is_mine():
-            for thread in self._threads:
-                if thread is not threading.current_thread():
+            for thread, begun in self._threads:
+                if thread is not threading.current_thread() and begun.wait(_START_SECONDS):
                     thread.join()
+        self._is_closed = True
 
-    def _work(self) -> None:
+    def _work(self, begun: threading.Event) -> None:
+        begun.set()
         while True:
             task = self._tasks.get()
             if task is None:
@@ -164,24 +176,24 @@ class _Turns:
         self._waiting: deque[object] = deque()
         self._num_at_work = 0
         self._cores = 1
-        self._wanted: list[int] = []
+        self._wanted: dict[object, int] = {}
         self._mine = _Depth()
 
     def is_mine(self) -> bool:
         """Tell whether the calling thread is inside a job, or inside this very object."""
         return self._mine.depth > 0
 
-    def open(self, workers: int) -> None:
+    def open(self, run: object, workers: int) -> None:
         """A run with so many workers begins."""
         cores = usable_cores()
         with self._locked():
             self._cores = cores
-            self._wanted.append(workers)
+            self._wanted[run] = workers
 
-    def close(self, workers: int) -> None:
+    def close(self, run: object) -> None:
         """A run ends; its waiting workers wake up."""
         with self._locked():
-            self._wanted.remove(workers)
+            self._wanted.pop(run, None)
 
     @contextmanager
     def taken(self, stopped: threading.Event) -> Iterator[bool]:
@@ -209,7 +221,7 @@ class _Turns:
         return is_ours
 
     def _is_next(self, ticket: object) -> bool:
-        return self._waiting[0] is ticket and self._num_at_work < max(self._cores, *self._wanted)
+        return self._waiting[0] is ticket and self._num_at_work < max(self._cores, *self._wanted.values())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import sys
 import threading
 import traceback
@@ -49,7 +50,7 @@ def make_model(keras):
             self.wrong.assign(self.wrong + ops.sum(differs * kept))
 
         def result(self):
-            return self.wrong
+            return self.wrong + 0
 
         def reset_state(self):
             pass
@@ -66,9 +67,15 @@ def make_model(keras):
     return model
 
 
+def read(variable):
+    """A variable's number or numbers, summed over replicas."""
+    value = variable.value
+    return np.array(value.read_value() if hasattr(value, "read_value") else variable)
+
+
 def given(model, before=None):
     """Rows of each (epoch, number) that the model was given, as {"epoch.number": rows}."""
-    rows = np.array(model.given.rows) - (0 if before is None else before)
+    rows = read(model.given.rows) - (0 if before is None else before)
     return {f"{code // 50}.{code % 50}": int(rows[code]) for code in np.flatnonzero(rows)}
 
 
@@ -82,7 +89,7 @@ def watcher(keras):
             self.threads = []
 
         def on_epoch_begin(self, epoch, logs=None):
-            self.before = np.array(self.model.given.rows)
+            self.before = read(self.model.given.rows)
 
         def on_epoch_end(self, epoch, logs=None):
             self.epochs.append(given(self.model, self.before))
@@ -108,7 +115,7 @@ class Scenarios:
         model = model or make_model(self.keras)
         watch = watcher(self.keras)
         history = model.fit(ds, verbose=0, callbacks=[*callbacks, watch], **options).history
-        return {"epochs": watch.epochs, "threads": watch.threads + our_threads(), "wrong": float(model.given.wrong)} | {
+        return {"epochs": watch.epochs, "threads": watch.threads + our_threads(), "wrong": float(read(model.given.wrong))} | {
             "steps": len(history["loss"])
         }
 
@@ -138,9 +145,8 @@ class Scenarios:
     def class_weight(self):
         train = self.train(label_of=lambda epoch, number: number % 2)
         facts = self.fit(train, epochs=2, class_weight={0: 1.0, 1: 2.0})
-        silent = make_model(self.keras)
-        silent.fit(train, verbose=0, class_weight={0: 0.0, 1: 0.0})
-        return facts | {"silent_loss": float(silent.evaluate(train, verbose=0, return_dict=True)["loss"] * 0)}
+        silenced = make_model(self.keras).fit(train, verbose=0, class_weight={0: 0.0, 1: 0.0})
+        return facts | {"silenced_loss": silenced.history["loss"]}
 
     def padded(self):
         return self.fit(self.train(pad_last=True), epochs=2, validation_data=self.validation(pad_last=True))
@@ -152,18 +158,29 @@ class Scenarios:
         return first | {"epochs": first["epochs"] + second["epochs"]}
 
     def evaluation_of_the_training_data_between_batches(self):
-        train, model = self.train(), make_model(self.keras)
-        counts = []
+        keras, train, counts = self.keras, self.train(), []
 
-        class Evaluate(self.keras.callbacks.Callback):
+        class Evaluate(keras.callbacks.Callback):
             def on_train_batch_end(self, batch, logs=None):
                 if batch == 1:
-                    other = make_model(self_keras)
+                    other = make_model(keras)
                     other.evaluate(train, verbose=0)
                     counts.append(given(other))
 
-        self_keras = self.keras
-        return self.fit(train, [Evaluate()], model=model, epochs=2) | {"evaluated": counts}
+        return self.fit(train, [Evaluate()], epochs=2) | {"evaluated": counts}
+
+    def under_a_strategy(self):
+        if self.keras.backend.backend() != "tensorflow":
+            return None
+        import tensorflow as tf
+
+        with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+            models = [make_model(self.keras) for _ in range(3)]
+        train = self.train(num_batches=6, batch_size=4)
+        plain = self.fit(train, model=models[0], epochs=3, validation_data=self.validation(batch_size=4))
+        sync = self.fit(train, [cf.EpochSync()], model=models[1], epochs=3, initial_epoch=1)
+        steps = self.fit(train, [cf.EpochSync()], model=models[2], epochs=4, steps_per_epoch=3)
+        return {"plain": plain, "sync": sync, "steps": steps}
 
     def evaluate_and_predict(self):
         ds, model = self.validation(), make_model(self.keras)
@@ -177,7 +194,7 @@ class Scenarios:
             "numbers": predicted[:, 0].tolist(),
             "rows": predicted[:, 2].tolist(),
             "labels": [int(label) for label in ds.labels],
-            "wrong": float(model.given.wrong),
+            "wrong": float(read(model.given.wrong)),
             "threads": our_threads(),
         }
 
@@ -201,10 +218,20 @@ class Scenarios:
 
         train, model = self.train(num_batches=40), make_model(self.keras)
         model.fit(train, verbose=0, epochs=5, callbacks=[Stop()])
+        between = our_threads()
         facts = self.fit(train, [cf.EpochSync(train)], model=model, epochs=1)
+        model.fit(train, verbose=0, epochs=5, callbacks=[Stop()])
         del train, model
         gc.collect()
-        return facts | {"threads_at_the_end": our_threads()}
+        return facts | {"threads_between": between, "threads_after": our_threads()}
+
+
+def divide_cpu():
+    """Let TensorFlow see two CPUs, for a strategy to mirror a model on."""
+    import tensorflow as tf
+
+    two = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
 
 
 def main():
@@ -215,9 +242,11 @@ def main():
     args = parser.parse_args()
     if args.without:
         sys.modules[args.without] = None  # as if it were not installed, for import and find_spec
+    if os.environ["KERAS_BACKEND"] == "tensorflow":
+        divide_cpu()
     scenarios, facts = Scenarios(args.format), {}
     warnings.simplefilter("ignore")
-    for name in [name for name in vars(Scenarios) if not name.startswith("_")][4:]:
+    for name in [name for name in vars(Scenarios) if name not in ("train", "validation", "fit") and name[0] != "_"]:
         if args.only in (None, name):
             try:
                 facts[name] = getattr(scenarios, name)()

@@ -32,6 +32,7 @@ Groups = Annotated[
     Literal["auto", "none"],
     typer.Option(help="auto: videos of one source stay on one side; none: file by file at random, which leaks."),
 ]
+MemoryBudget = Annotated[str, typer.Option(help="Bytes each dataset may hold while it is iterated.")]
 FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Visit linked folders.")]
 
 Arguments = ParamSpec("Arguments")

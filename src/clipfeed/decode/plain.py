@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import av
 import numpy as np
+from av.packet import Packet
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
-from clipfeed._ffmpeg import open_container
+from clipfeed._ffmpeg import OpenVideo, open_container
 from clipfeed._types import FrameArray
 from clipfeed.decode.contract import DecodedFrames
 from clipfeed.decode.pixels import write_picture
-from clipfeed.decode.trouble import check_unchanged, frame_missing, took_too_long
-from clipfeed.records import ClipPlan, Geometry
+from clipfeed.decode.trouble import cannot_convert, check_unchanged, frame_missing, took_too_long
+from clipfeed.errors import DecodeError, ProbeError
+from clipfeed.records import ClipPlan, Geometry, VideoRecord
 from clipfeed.storage import local_path
 
 __all__ = ["PlainDecoder"]
@@ -64,28 +67,30 @@ class PlainDecoder:
             out = np.empty((len(plan.frame_indices), *geometry.turned_size, geometry.num_channels), np.uint8)
         check_unchanged(plan.record)
         # Each frame is decoded once, into the first place that asks for it; the others copy from there.
-        wanted, first, which = np.unique(plan.frame_indices, return_index=True, return_inverse=True)
-        is_damaged = np.zeros(len(out), np.bool_)
-        self._fill(plan, geometry, dict(zip(wanted.tolist(), first.tolist(), strict=True)), out, is_damaged)
-        sources = first[which]
-        for place in np.flatnonzero(sources != np.arange(len(out))).tolist():
-            out[place] = out[sources[place]]
-        return DecodedFrames(frames=out, num_corrupt=int(np.count_nonzero(is_damaged[sources])))
+        indices = plan.frame_indices.tolist()
+        place_of: dict[int, int] = {}
+        for place, index in enumerate(indices):
+            place_of.setdefault(index, place)
+        is_damaged = np.zeros(len(indices), np.bool_)
+        self._fill(plan, geometry, place_of, out, is_damaged)
+        for place, index in enumerate(indices):
+            if place_of[index] != place:
+                out[place], is_damaged[place] = out[place_of[index]], is_damaged[place_of[index]]
+        return DecodedFrames(frames=out, num_corrupt=int(np.count_nonzero(is_damaged)))
 
     def _fill(
         self,
         plan: ClipPlan,
         geometry: Geometry,
-        place_of: dict[int, int],
+        place_of: Mapping[int, int],
         out: FrameArray,
         is_damaged: NDArray[np.bool_],
     ) -> None:
         """Write each wanted frame into its place, and mark the damaged ones."""
-        last = max(place_of)
-        num_shown = 0
-        deadline = time.monotonic() + self.timeout_seconds
         reformatter = self._reformatter()
-        with open_container(local_path(plan.record.root, plan.record.key), path=plan.record.path) as video:
+        last, num_shown = max(place_of), 0
+        deadline = time.monotonic() + self.timeout_seconds
+        with _opened(plan.record) as video:
             try:
                 for frame, frame_is_damaged in _shown_frames(video, deadline):
                     place = place_of.get(num_shown)
@@ -95,18 +100,31 @@ class PlainDecoder:
                         if num_shown == last:
                             return
                     num_shown += 1
+            except av.FFmpegError as error:
+                raise cannot_convert(plan, frame.format.name, error, num_shown=num_shown) from error
             except TimeoutError as error:
                 raise took_too_long(plan, self.timeout_seconds, num_shown=num_shown) from error
         raise frame_missing(plan, num_shown=num_shown)
 
     def _reformatter(self) -> VideoReformatter:
-        if not hasattr(self._of_thread, "reformatter"):
-            self._of_thread.reformatter = VideoReformatter()
-        return self._of_thread.reformatter
+        mine: VideoReformatter | None = getattr(self._of_thread, "reformatter", None)
+        if mine is None:
+            mine = self._of_thread.reformatter = VideoReformatter()
+        return mine
+
+
+@contextmanager
+def _opened(record: VideoRecord) -> Iterator[OpenVideo]:
+    """Open a video that was readable when it was indexed."""
+    try:
+        with open_container(local_path(record.root, record.key), path=record.path) as video:
+            yield video
+    except ProbeError as error:
+        raise DecodeError(error.problem, path=record.path, stage="decode", remedy=error.remedy) from error
 
 
 def _shown_frames(video: OpenVideo, deadline: float) -> Iterator[tuple[av.VideoFrame, bool]]:
-    """Give every frame the decoder shows, in its order, with whether it is damaged.
+    """Give every frame the decoder shows, in its order, and whether it is damaged.
 
     FFmpeg flags a damaged frame but not those that are built on it, so the mark stays until the next key frame.
 
@@ -114,12 +132,12 @@ def _shown_frames(video: OpenVideo, deadline: float) -> Iterator[tuple[av.VideoF
         TimeoutError: If `deadline` (of `time.monotonic`) has passed.
     """
     is_damaged = False
-    for packet in _packets(video):
+    for packet in _packets_and_end(video):
         if time.monotonic() > deadline:
             raise TimeoutError
         try:
-            frames = video.stream.codec_context.decode(packet)
-        except av.FFmpegError:
+            frames = video.decode(packet)
+        except DecodeError:
             is_damaged = True
             continue
         for frame in frames:
@@ -130,12 +148,8 @@ def _shown_frames(video: OpenVideo, deadline: float) -> Iterator[tuple[av.VideoF
             yield frame, is_damaged
 
 
-def _packets(video: OpenVideo) -> Iterator[av.Packet | None]:
-    """Give the stream's packets, and None at the end, be it the end of the file or an error of the demuxer."""
-    try:
-        for packet in video.container.demux(video.stream):
-            if packet.size:
-                yield packet
-    except av.FFmpegError:
-        pass
+def _packets_and_end(video: OpenVideo) -> Iterator[Packet[av.VideoStream] | None]:
+    """Give the packets, then None: the decoder still holds frames, also where the rest of the file cannot be read."""
+    with suppress(DecodeError):
+        yield from video.packets()
     yield None

@@ -17,10 +17,7 @@ from clipfeed.timing import times_of
 
 __all__ = ["cannot_convert", "check_unchanged", "describe_indices", "frame_missing", "took_too_long"]
 
-_CHECK = (
-    "run `clipfeed check {path}`; re-encode it, or pass "
-    'errors=cf.ErrorPolicy(on_error="skip") (it will be listed)'
-)
+_CHECK = 'run `clipfeed check {path}`; re-encode it, or pass errors=cf.ErrorPolicy(on_error="skip") (it will be listed)'
 
 
 def check_unchanged(record: VideoRecord) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from clipfeed.errors import StaleIndexError
-from clipfeed.records import RepeatedTexts, StoreRef, TextColumn, VideoColumns, VideoInfo
+from clipfeed.records import RepeatedTexts, StoreRef, TextColumn, VideoColumns, VideoInfo, pack_times
 from clipfeed.tables import StoreDamagedError, StoredFacts, StoredTable, StoreUnusableError, read_store
 
 
@@ -42,8 +42,8 @@ def columns_of(table: StoredTable) -> VideoColumns:
         num_frames_from_decode=_int32(table, "num_frames_from_decode"),
         key_frames=np.frombuffer(table.key_frames.data, "<i4").astype(np.int32, copy=False),
         key_frame_offsets=table.key_frames.offsets // 4,
-        frame_pts=np.frombuffer(table.frame_pts.data, "<i8").astype(np.int64, copy=False),
-        frame_pts_offsets=table.frame_pts.offsets // 8,
+        frame_pts=table.frame_pts.data,
+        frame_pts_offsets=table.frame_pts.offsets,
         vocabulary=table.vocabulary,
     )
 
@@ -74,7 +74,7 @@ def facts_of(info: VideoInfo) -> StoredFacts:
         num_frames_from_packets=_count(info.num_frames_from_packets),
         num_frames_from_decode=_count(info.num_frames_from_decode),
         key_frames=info.key_frames,
-        frame_pts=np.empty(0, np.int64) if info.frame_pts is None else info.frame_pts,
+        frame_pts=b"" if info.frame_pts is None else pack_times(info.frame_pts),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import itertools
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from clipfeed.tables import FAILED, PASSING, USABLE, WAITING, Listed, Outcome, S
 Progress: TypeAlias = Callable[[int, int], None]
 
 _PROBE_RULES = 1  # raised when probing learns to read more, so that old failures are tried again
-_CHUNK_FILES = 8  # files of one job: handing a job to a thread and back costs about as much as reading a header
+_CHUNK_FILES = 8  # files of one job at most: a job costs about as much to hand over as a file takes to be probed
 _COMMIT_FILES = 256
 _COMMIT_SECONDS = 1.0  # what a killed process may lose
 
@@ -133,28 +134,52 @@ def _probe_all(
     store: Store, listing: Listing, todo: IndexArray, row_ids: IndexArray, *, workers: int, progress: Progress | None
 ) -> None:
     """Probe files in threads and commit as they come; what is made is kept, also when this is interrupted."""
+    chunk = min(_CHUNK_FILES, max(1, len(todo) // (4 * workers)))  # a few long videos shall still busy all threads
+    stopped = threading.Event()
 
     def probe_chunk(start: int) -> list[Outcome]:
-        numbers = zip(todo[start : start + _CHUNK_FILES].tolist(), row_ids[start : start + _CHUNK_FILES], strict=True)
-        return [examine(listing.root, listing.videos[number], int(row_id)) for number, row_id in numbers]
+        numbers = zip(todo[start : start + chunk].tolist(), row_ids[start : start + chunk].tolist(), strict=True)
+        return [
+            examine(listing.root, listing.videos[number], row_id) for number, row_id in numbers if not stopped.is_set()
+        ]
 
-    made: list[Outcome] = []
-    done, committed = 0, time.monotonic()
-    try:
-        starts = range(0, len(todo), _CHUNK_FILES)
-        with run_ahead(probe_chunk, starts, workers=workers, max_ahead=4 * max(1, workers)) as chunks:
+    commit = _Commit(store)
+    done = 0
+    with commit, run_ahead(probe_chunk, range(0, len(todo), chunk), workers=workers, max_ahead=4 * workers) as chunks:
+        try:
             for outcomes in chunks:
-                made += outcomes
+                commit.add(outcomes)
                 done += len(outcomes)
-                if len(made) >= _COMMIT_FILES or time.monotonic() - committed > _COMMIT_SECONDS:
-                    ready, made = made, []
-                    store.finish_videos(ready)
-                    committed = time.monotonic()
                 if progress is not None:
                     progress(done, len(todo))
-    finally:
-        if made:
-            store.finish_videos(made)
+        finally:
+            stopped.set()  # what is being probed is finished, what is not begun is left
+
+
+class _Commit:
+    """Outcomes on their way into the store: written in batches, and the rest at the end, however it comes about."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._made: list[Outcome] = []
+        self._time = time.monotonic()
+
+    def __enter__(self) -> None:
+        """Begin with nothing."""
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+
+    def add(self, outcomes: list[Outcome]) -> None:
+        self._made += outcomes
+        if len(self._made) >= _COMMIT_FILES or time.monotonic() - self._time > _COMMIT_SECONDS:
+            self._write()
+
+    def _write(self) -> None:
+        ready, self._made = self._made, []
+        self._time = time.monotonic()
+        if ready:
+            self._store.finish_videos(ready)
 
 
 def examine(root: str, video: FoundVideo, row_id: int) -> Outcome:

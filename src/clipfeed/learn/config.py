@@ -45,6 +45,7 @@ class TrainOptions:
         groups: "auto": videos of one source stay on one side; None: a random split file by file, which leaks.
         seed: For the split, the order, random clips, initial weights and dropout.
         data_format: "channels_last" (T, H, W, C) or "channels_first" (C, T, H, W), as the model sees its clips.
+        follow_links: Whether linked folders are visited.
 
     Raises:
         ValueError: For a value that no training can have; names the value and what is allowed.
@@ -59,6 +60,7 @@ class TrainOptions:
     groups: Literal["auto"] | None = "auto"
     seed: int = 0
     data_format: DataFormat = "channels_last"
+    follow_links: bool = False
 
     def __post_init__(self) -> None:
         check_choice("model", self.model, MODELS)
@@ -81,7 +83,6 @@ class RunConfig:
     Attributes:
         directory: Folder of the videos, absolute.
         index: Folder in which the index is kept, absolute; None for the user's cache folder.
-        follow_links: Whether linked folders are visited.
         clips: What a clip looks like.
         options: How to train.
         split_source: Who cut the parts.
@@ -91,7 +92,6 @@ class RunConfig:
 
     directory: str
     index: str | None = None
-    follow_links: bool = False
     clips: ClipSpec
     options: TrainOptions
     split_source: SplitSource
@@ -100,7 +100,7 @@ class RunConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Give the config as JSON knows it."""
-        plain = {name: getattr(self, name) for name in ("directory", "index", "follow_links", "split_source", "backend")}
+        plain = {name: getattr(self, name) for name in ("directory", "index", "split_source", "backend")}
         return {
             "format_version": FORMAT_VERSION,
             **plain,
@@ -160,7 +160,7 @@ def _policy_to_json(clips: ClipSpec) -> object:
         return policy
     if type(policy) not in _POLICIES.values() or not dataclasses.is_dataclass(policy):
         raise ValueError(
-            f"sampling={policy!r}: a run can be repeated only with one of clipfeed's own policies, {', '.join(_POLICIES)}"
+            f"sampling={policy!r}: a run can be repeated only with a policy of clipfeed's own, {', '.join(_POLICIES)}"
         )
     options = {name: str(value) if isinstance(value, Fraction) else value for name, value in _fields_of(policy).items()}
     return {"policy": type(policy).__name__, **options}

@@ -74,8 +74,8 @@ def measure(
     num_classes = len(class_names)
     if probabilities.shape != (len(labels), num_classes) or not len(labels):
         raise ValueError(
-            f"probabilities of shape {probabilities.shape} for {len(labels)} labels and {num_classes} classes: expected "
-            "one row a video, at least one, and one column a class"
+            f"probabilities of shape {probabilities.shape} for {len(labels)} labels and {num_classes} classes: "
+            "expected one row a video, at least one, and one column a class"
         )
     if labels.min() < 0 or labels.max() >= num_classes:
         raise ValueError(f"labels from {labels.min()} to {labels.max()}: expected 0 to {num_classes - 1}")

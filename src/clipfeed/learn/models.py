@@ -82,7 +82,12 @@ class _Seeded:
 
     def conv3d(self, filters: int, kernel_size: tuple[int, int, int], **options: object) -> Any:  # noqa: ANN401  # a layer
         return self._keras.layers.Conv3D(
-            filters, kernel_size, padding="same", data_format="channels_last", kernel_initializer=self._uniform(), **options
+            filters,
+            kernel_size,
+            padding="same",
+            data_format="channels_last",
+            kernel_initializer=self._uniform(),
+            **options,
         )
 
     def conv_lstm(self, filters: int, *, recurrent_dropout: float) -> Any:  # noqa: ANN401  # a layer

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from clipfeed.probe.mpeg4 import find_vops
+from clipfeed.probe.mpeg4 import starts_with_intra
 
 __all__ = ["starts_closed", "starts_decodable", "turns_picture"]
 
@@ -22,9 +20,7 @@ def starts_decodable(packet: bytes, codec: str, extradata: bytes | None) -> bool
     MPEG-4 must begin with an I-VOP. Of other codecs nothing is asked.
     """
     if codec == "mpeg4":
-        data = np.frombuffer(packet, np.uint8)
-        vops = find_vops(data)
-        return len(vops) > 0 and int(data[vops[0] + 4]) >> 6 == 0
+        return starts_with_intra(packet)
     return codec not in ("h264", "hevc") or starts_closed(packet, codec, extradata)
 
 

@@ -6,8 +6,8 @@ A sample is what the container stores as one frame; a VOP is what the codec call
     packed      I    [P|B]  n    [P|B]  n             two VOPs in one sample; the placeholder n makes up for it
 
 FFmpeg decodes one VOP for each sample. In a packed stream it holds a sample's second VOP back if that is I or B, and
-decodes it when the next sample comes, whatever that one holds. So packed streams, too, show one frame for each sample,
-except where nothing is held back and the sample itself has nothing to show.
+decodes it when the next sample comes, whatever that one holds. So a packed stream, too, shows one frame for each
+sample, except where nothing is held back and the sample itself has nothing to show.
 
 Nothing here decodes or reads files. Where the bytes leave a doubt the answer is None, and decoding must count.
 
@@ -18,7 +18,7 @@ decoder, and checked against it for every clip of HMDB51 and UCF101 at hand and 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,45 +31,47 @@ __all__ = [
     "count_shown_frames",
     "find_vops",
     "is_packed",
+    "join_samples",
     "read_time_bits",
     "split_samples",
+    "starts_with_intra",
 ]
 
 SMALL_SAMPLE_BYTES = 24
 """An empty VOP is a header alone, 7 bytes in every file seen; what is larger than this holds a picture."""
 
-_KIND_I, _KIND_B = 0, 2  # vop_coding_type; 1 is P, 3 is S
+_KIND_I, _KIND_B = 0, 2  # vop_coding_type; 1 is P, 3 is S. FFmpeg holds back what is even
+_SEQUENCE_CODE = 0xB0  # last byte of a visual object sequence's start code
 _VOP_HEADER_BYTES = 8  # enough for the start of any VOP header: coding type, seconds, time increment, vop_coded
 _MAX_SECONDS = 40  # modulo_time_base is one 1-bit a second; more do not fit into the bytes looked at
-_MAX_HELD_TAIL_BYTES = 7  # FFmpeg does not look for a second VOP in a shorter rest of a sample
+_MAX_UNSEARCHED_BYTES = 7  # FFmpeg does not look for a VOP to hold in a rest as short as this
 
+_VOP_START = b"\x00\x00\x01\xb6"
 _VOL_START = re.compile(rb"\x00\x00\x01[\x20-\x2f]")
 _PACKED_USER_DATA = re.compile(rb"\x00\x00\x01\xb2DivX\d+(?:Build|b)\d+p")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleVops:
-    """The first two VOPs of each of n consecutive samples. Every array is (n,); kinds are vop_coding_type, 0 to 3.
+    """What decides the fate of each of n consecutive samples. Every array is (n,).
 
     Attributes:
-        num_vops: int64, VOPs that begin in the sample.
-        first_kind: uint8, meaningless where there is none.
-        first_is_coded: bool, False where there is none or vop_coded is 0.
-        second_kind: uint8, meaningless where there is none.
-        second_is_coded: bool, likewise.
-        second_num_bytes: int64, from the second VOP's start code to the sample's end; 0 where there is none.
-        num_bytes: int64, size of the sample.
-        starts_sequence: bool, True where the sample begins with a visual object sequence, which drops what is held.
+        shows_own: bool, a VOP begins in the sample, and the first one has a picture.
+        first_may_wait: bool, that VOP is of a kind that is held back, and found if the sample is searched from its start.
+        second_may_wait: bool, a second VOP begins in the sample and is of a kind that is held back.
+        first_kind: uint8 vop_coding_type, meaningless where there is no VOP.
+        second_kind: uint8, likewise.
+        starts_sequence: bool, the sample begins with a visual object sequence, which drops what is held.
+        is_doubtful: bool, a VOP that may be held is perhaps empty, or too short to be found.
     """
 
-    num_vops: IndexArray
+    shows_own: NDArray[np.bool_]
+    first_may_wait: NDArray[np.bool_]
+    second_may_wait: NDArray[np.bool_]
     first_kind: NDArray[np.uint8]
-    first_is_coded: NDArray[np.bool_]
     second_kind: NDArray[np.uint8]
-    second_is_coded: NDArray[np.bool_]
-    second_num_bytes: IndexArray
-    num_bytes: IndexArray
     starts_sequence: NDArray[np.bool_]
+    is_doubtful: NDArray[np.bool_]
 
 
 def read_time_bits(header: bytes) -> int | None:
@@ -108,11 +110,18 @@ def is_packed(header: bytes) -> bool:
     return _PACKED_USER_DATA.search(header) is not None
 
 
+def starts_with_intra(sample: bytes) -> bool:
+    """Tell whether a sample's first VOP is an I-VOP."""
+    kind_at = sample.find(_VOP_START) + len(_VOP_START)
+    return len(_VOP_START) <= kind_at < len(sample) and sample[kind_at] >> 6 == _KIND_I
+
+
 def find_vops(data: NDArray[np.uint8]) -> IndexArray:
     """Give the positions of all VOP start codes, 00 00 01 B6, of which at least one more byte is there.
 
-    Looks at two bytes at a time, as words of even position, for "01 B6" and for "00 01" in front of B6: two passes in C
-    without the GIL, about four times as fast as `bytes.find`.
+    A few passes in C without the GIL, four times as fast as `bytes.find`: words of two bytes at even positions are
+    compared with "01 B6" and with "00 01", eight of them become one bit mask, and only where that is not 0, a few times
+    in 64 KiB, bytes are looked at.
 
     Args:
         data: (n,) uint8.
@@ -123,14 +132,13 @@ def find_vops(data: NDArray[np.uint8]) -> IndexArray:
     words = data[: len(data) & ~1].view("<u2")
     is_candidate = words == 0xB601
     is_candidate |= words == 0x0100
-    groups = np.packbits(is_candidate)
-    group = np.flatnonzero(groups != 0)  # eight words each; almost all of them are empty
-    word = np.flatnonzero(np.unpackbits(groups[group]))
-    even = 2 * (8 * group[word >> 3] + (word & 7))
-    starts = np.concatenate((even - 2, even - 1))
-    starts = np.sort(starts[(starts >= 0) & (starts < len(data) - 4)])
-    code = data[starts] | data[starts + 1] | (data[starts + 2] ^ 1) | (data[starts + 3] ^ 0xB6)
-    return starts[code == 0]
+    group = (np.packbits(is_candidate) != 0).nonzero()[0]
+    # A code whose candidate is in group g begins at one of the 16 bytes from 16 g - 2 on.
+    near = data.take(16 * group[:, None] + np.arange(-2, 17), mode="clip")
+    is_code = (near[:, 3:] == 0xB6) & (near[:, 2:-1] == 1) & (near[:, 1:-2] == 0) & (near[:, :-3] == 0)
+    row, column = is_code.nonzero()
+    starts: IndexArray = 16 * group[row] + column - 2
+    return starts[(starts >= 0) & (starts < len(data) - 4)]
 
 
 def split_samples(data: NDArray[np.uint8], starts: IndexArray, ends: IndexArray, time_bits: int) -> SampleVops | None:
@@ -143,51 +151,96 @@ def split_samples(data: NDArray[np.uint8], starts: IndexArray, ends: IndexArray,
         time_bits: What `read_time_bits` gave.
 
     Returns:
-        One entry a sample, or None if a small VOP's header cannot be read.
+        One entry a sample, or None if the header of a small VOP cannot be read.
     """
     vops = find_vops(data)
-    first = np.searchsorted(vops, starts)
-    num_vops = np.searchsorted(vops, ends - 4) - first
-    vops = np.append(vops, (0, 0))  # so that absent ones can be looked up; masked by num_vops
-    first_start, second_start = vops[first], vops[first + 1]
-    has_first, has_second = num_vops > 0, num_vops > 1
-    first_end = np.where(has_second, second_start, ends)
-    first_is_coded = _are_coded(data, first_start, first_end, has_first, time_bits)
-    second_is_coded = _are_coded(data, second_start, ends, has_second, time_bits)
-    if first_is_coded is None or second_is_coded is None:
+    number = vops.searchsorted(starts)
+    vops = np.append(vops, (len(data), len(data)))  # so that the VOPs of a sample without any can be looked up
+    first, second, last = vops[number], vops[number + 1], ends - 4
+    has_first, has_second = first < last, second < last
+    first_kind = data.take(first + 4, mode="clip") >> 6
+    second_kind = data.take(second + 4, mode="clip") >> 6
+    first_may_wait = has_first & (first_kind & 1 == 0)
+    small = (has_first & (np.minimum(second, ends) - first <= SMALL_SAMPLE_BYTES)).nonzero()[0]
+    is_coded = _read_vop_coded(data, first[small], time_bits)
+    if is_coded is None:
         return None
-    codes = data[np.minimum(starts[:, None] + np.arange(4), len(data) - 1)]
+    shows_own = has_first.copy()
+    shows_own[small] = is_coded
     return SampleVops(
-        num_vops=num_vops,
-        first_kind=data[first_start + 4] >> 6,
-        first_is_coded=first_is_coded,
-        second_kind=data[second_start + 4] >> 6,
-        second_is_coded=second_is_coded,
-        second_num_bytes=np.where(has_second, ends - second_start, 0),
-        num_bytes=ends - starts,
-        starts_sequence=(codes == (0, 0, 1, 0xB0)).all(axis=1),
+        shows_own=shows_own,
+        first_may_wait=first_may_wait & (ends - starts > _MAX_UNSEARCHED_BYTES),
+        second_may_wait=has_second & (second_kind & 1 == 0),
+        first_kind=first_kind,
+        second_kind=second_kind,
+        starts_sequence=data.take(starts + 3, mode="clip") == _SEQUENCE_CODE,
+        is_doubtful=(first_may_wait & ~shows_own) | (has_second & (ends - second <= SMALL_SAMPLE_BYTES)),
     )
 
 
-def _are_coded(
-    data: NDArray[np.uint8], starts: IndexArray, ends: IndexArray, is_there: NDArray[np.bool_], time_bits: int
-) -> NDArray[np.bool_] | None:
-    """Read vop_coded of the small VOPs; the others are too large to be empty."""
-    is_coded = is_there.copy()
-    small = np.flatnonzero(is_there & (ends - starts <= SMALL_SAMPLE_BYTES))
-    if len(small):
-        place = starts[small, None] + np.arange(4, 4 + _VOP_HEADER_BYTES)
-        header = np.where(place < ends[small, None], data[np.minimum(place, len(data) - 1)], 0).astype(np.uint8)
-        coded = _read_vop_coded(np.ascontiguousarray(header).view(">u8")[:, 0].astype(np.uint64), time_bits)
-        if coded is None:
+def join_samples(groups: list[SampleVops]) -> SampleVops:
+    """Put groups of consecutive samples one behind the other; at least one group."""
+    if len(groups) == 1:
+        return groups[0]
+    columns = {
+        field.name: np.concatenate([getattr(group, field.name) for group in groups]) for field in fields(SampleVops)
+    }
+    return SampleVops(**columns)
+
+
+def count_shown_frames(samples: SampleVops, *, packed: bool) -> int | None:
+    """Count the frames that a decoder shows, given all samples of a stream in order.
+
+    Args:
+        samples: All samples, at least one.
+        packed: Whether the encoder says that it packs B-VOPs.
+
+    Returns:
+        The number of frames, or None where only decoding can tell: a B-VOP before two references, which is not shown,
+        or a doubt about what is held.
+    """
+    shown = samples.shows_own
+    uses_held = _uses_held(samples) if packed else np.zeros(len(shown), np.bool_)
+    if packed and samples.is_doubtful.any():
+        return None
+    shown = shown | uses_held
+    for number in shown.nonzero()[0][:2].tolist():
+        if _shown_kind(samples, uses_held, number) == _KIND_B:
             return None
-        is_coded[small] = coded
-    return is_coded
+    return int(np.count_nonzero(shown))
 
 
-def _read_vop_coded(header: NDArray[np.uint64], time_bits: int) -> NDArray[np.bool_] | None:
-    """Read vop_coded from (k,) headers of 64 bits each, the coding type on top; None if a marker bit is missing."""
-    rest = header << np.uint64(2)
+def _uses_held(samples: SampleVops) -> NDArray[np.bool_]:
+    """Say for each sample whether a VOP held back before it is decoded in its place.
+
+    Whether a sample leaves a VOP held depends on whether one was held before it: `after_own` if not, `after_held` if
+    so. The chain is solved without a loop: from the last sample where both agree, the state flips at each sample that
+    holds only if none was held.
+    """
+    after_own = samples.shows_own & samples.second_may_wait
+    after_held = np.where(samples.starts_sequence, after_own, samples.first_may_wait)
+    settled = np.maximum.accumulate(np.where(after_own == after_held, np.arange(len(after_own)), -1))
+    flips = np.append(np.cumsum(after_own & ~after_held), 0)  # [-1] is 0: nothing is held before the first sample
+    state = np.append(after_own, False)[settled] ^ (((flips[:-1] - flips[settled]) & 1) != 0)
+    uses_held = np.zeros(len(state), np.bool_)
+    uses_held[1:] = state[:-1] & ~samples.starts_sequence[1:]
+    return uses_held
+
+
+def _shown_kind(samples: SampleVops, uses_held: NDArray[np.bool_], number: int) -> int:
+    """Give the kind of the VOP that is decoded for a sample: its own, or what the sample before it left held."""
+    if not uses_held[number]:
+        return int(samples.first_kind[number])
+    before = number - 1
+    return int(samples.first_kind[before] if uses_held[before] else samples.second_kind[before])
+
+
+def _read_vop_coded(data: NDArray[np.uint8], vops: IndexArray, time_bits: int) -> NDArray[np.bool_] | None:
+    """Read vop_coded of the VOPs that begin at these positions; None if a marker bit is missing."""
+    if len(vops) == 0:
+        return np.zeros(0, np.bool_)
+    headers = data.take(vops[:, None] + np.arange(4, 4 + _VOP_HEADER_BYTES), mode="clip")
+    rest = headers.view(">u8")[:, 0].astype(np.uint64) << np.uint64(2)
     for _ in range(_MAX_SECONDS):
         has_second = (rest >> np.uint64(63)) != 0
         if not has_second.any():
@@ -196,69 +249,8 @@ def _read_vop_coded(header: NDArray[np.uint64], time_bits: int) -> NDArray[np.bo
     else:
         return None
     markers = (rest >> np.uint64(62)) & (rest >> np.uint64(61 - time_bits)) & np.uint64(1)
-    if not markers.all():
-        return None
-    return ((rest >> np.uint64(60 - time_bits)) & np.uint64(1)) != 0
-
-
-def count_shown_frames(samples: SampleVops, *, packed: bool) -> int | None:
-    """Count the frames that a decoder shows, given all samples of a stream in order.
-
-    Args:
-        samples: All samples, the first one with an I-VOP.
-        packed: Whether the encoder says that it packs B-VOPs.
-
-    Returns:
-        The number of frames, or None where only decoding can tell: a B-VOP before two references, or a held VOP that
-        may be empty.
-    """
-    shown, kind = samples.first_is_coded, samples.first_kind
-    if packed:
-        if _has_doubtful_vop(samples):
-            return None
-        uses_held, held_kind = _held_vops(samples)
-        shown, kind = shown | uses_held, np.where(uses_held, held_kind, kind)
-    kind = kind[shown]
-    is_b = kind == _KIND_B
-    if is_b.any() and np.argmax(is_b) < 2:
-        return None
-    return len(kind)
-
-
-def _has_doubtful_vop(samples: SampleVops) -> bool:
-    """Find VOPs that may be held and are empty, or stand in a rest that FFmpeg perhaps does not search."""
-    has_second = samples.num_vops > 1
-    is_short = has_second & (samples.second_num_bytes <= _MAX_HELD_TAIL_BYTES)
-    is_empty = has_second & ~samples.second_is_coded
-    first_is_empty = (samples.num_vops > 0) & ~samples.first_is_coded & _may_be_held(samples.first_kind)
-    return bool((is_short | is_empty | first_is_empty).any())
-
-
-def _may_be_held(kind: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    return (kind == _KIND_I) | (kind == _KIND_B)
-
-
-def _held_vops(samples: SampleVops) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-    """Say for each sample whether a VOP held back before it is decoded in its place, and of which kind that is.
-
-    Whether a sample leaves a VOP held depends on whether one was held before it: `after_own` if not, `after_held` if
-    so. A run of such choices is solved without a loop: from the last sample where both agree, the state flips at each
-    sample that holds only if none was held.
-    """
-    after_own = samples.first_is_coded & (samples.num_vops > 1) & _may_be_held(samples.second_kind)
-    after_held = (samples.num_vops > 0) & _may_be_held(samples.first_kind) & (samples.num_bytes > _MAX_HELD_TAIL_BYTES)
-    after_held = np.where(samples.starts_sequence, after_own, after_held)
-    number = np.arange(len(after_own))
-    settled = np.maximum.accumulate(np.where(after_own == after_held, number, -1))
-    flips = np.cumsum(after_own & ~after_held)
-    start = np.where(settled >= 0, after_own[settled], False)
-    flips_since = flips - np.where(settled >= 0, flips[settled], 0)
-    is_held_after = start ^ ((flips_since & 1) != 0)
-
-    is_held = np.concatenate(([False], is_held_after[:-1]))
-    uses_held = is_held & ~samples.starts_sequence
-    held_kind = np.where(uses_held, samples.first_kind, samples.second_kind)
-    return uses_held, np.concatenate(([0], held_kind[:-1])).astype(np.uint8)
+    is_coded: NDArray[np.bool_] = ((rest >> np.uint64(60 - time_bits)) & np.uint64(1)) != 0
+    return is_coded if markers.all() else None
 
 
 class _Bits:

@@ -6,13 +6,12 @@ Samples are looked at in groups of a few MiB, so that memory does not grow with 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import BinaryIO
 
 import numpy as np
 
 from clipfeed._types import IndexArray
-from clipfeed.probe.mpeg4 import SampleVops, count_shown_frames, is_packed, read_time_bits, split_samples
+from clipfeed.probe.mpeg4 import SampleVops, count_shown_frames, is_packed, join_samples, read_time_bits, split_samples
 
 __all__ = ["SampleCounter", "count_samples_of_file"]
 
@@ -98,10 +97,4 @@ def _count(groups: list[SampleVops | None], header: bytes) -> int | None:
     known = [group for group in groups if group is not None]
     if not known or len(known) < len(groups):
         return None
-    samples = known[0] if len(known) == 1 else _joined(known)
-    return count_shown_frames(samples, packed=is_packed(header))
-
-
-def _joined(groups: list[SampleVops]) -> SampleVops:
-    columns = {f.name: np.concatenate([getattr(group, f.name) for group in groups]) for f in fields(SampleVops)}
-    return SampleVops(**columns)
+    return count_shown_frames(join_samples(known), packed=is_packed(header))

@@ -26,7 +26,7 @@ _TABLE_CODECS = frozenset({"h264", "hevc", "mpeg4"}) | INTRA_ONLY_CODECS
 _CHUNK_HEADER_BYTES = 8  # an AVI table's positions are those of the chunk; its tag and size come first
 _IS_KEY, _IS_DISCARDED = 1, 2  # AVINDEX_KEYFRAME and AVINDEX_DISCARD_FRAME of FFmpeg's avformat.h
 _AVI_IS_KEY = 0x10  # AVIIF_KEYFRAME of the AVI 1.0 index
-_AVI_ENTRY = np.dtype([("stream", "S2"), ("kind", "S2"), ("flags", "<u4"), ("position", "<u4"), ("num_bytes", "<u4")])
+_AVI_ENTRY_BYTES = 16  # stream number in two digits and kind in two letters; flags; position; size: four "<u4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,20 +80,20 @@ def _read_avi_table(stream: VideoStream, file: BinaryIO, size_bytes: int) -> Sam
     """
     entries = stream.index_entries
     num_entries = len(entries)
-    tail_bytes = min(size_bytes, 3 * _AVI_ENTRY.itemsize * num_entries + 4096)  # an index stands at the end; sound too
+    tail_bytes = min(size_bytes, 3 * _AVI_ENTRY_BYTES * num_entries + 4096)  # an index stands at the end; sound too
     file.seek(size_bytes - tail_bytes)
     tail = file.read(tail_bytes)
     at = tail.rfind(b"idx1")
     if num_entries == 0 or at < 0:
         return None
     chunk_bytes = min(int.from_bytes(tail[at + 4 : at + 8], "little"), len(tail) - at - 8)
-    index = np.frombuffer(tail, _AVI_ENTRY, chunk_bytes // _AVI_ENTRY.itemsize, at + 8)
-    index = index[(index["stream"] == b"%02d" % stream.index) & (index["num_bytes"] > 0)]
+    index = np.frombuffer(tail, "<u4", chunk_bytes // _AVI_ENTRY_BYTES * 4, at + 8).reshape(-1, 4)
+    index = index[((index[:, 0] & 0xFFFF) == int.from_bytes(b"%02d" % stream.index, "little")) & (index[:, 3] > 0)]
     if len(index) != num_entries:
         return None
-    positions = index["position"].astype(np.int64)
+    is_key = (index[:, 1] & _AVI_IS_KEY) != 0
+    positions, num_bytes = index[:, 2].astype(np.int64), index[:, 3].astype(np.int64)
     positions += entries[0].pos - positions[0]
-    num_bytes, is_key = index["num_bytes"].astype(np.int64), (index["flags"] & _AVI_IS_KEY) != 0
     for number in (0, num_entries // 2, num_entries - 1):
         entry = entries[number]
         if (entry.pos, entry.size, entry.is_keyframe) != (positions[number], num_bytes[number], is_key[number]):

@@ -7,7 +7,7 @@ All of it is frozen data, checked when it is made. Nothing here opens a file or 
 """
 
 from clipfeed.records._clips import Batch, Clip, ClipPlan, Geometry
-from clipfeed.records._index import RepeatedTexts, StoreRef, TextColumn, VideoColumns, VideoIndex
+from clipfeed.records._index import RepeatedTexts, StoreRef, TextColumn, VideoColumns, VideoIndex, pack_times
 from clipfeed.records._spec import ClipSpec, FrameTimes, SamplingPolicy, check_choice
 from clipfeed.records._videos import Failure, FoundVideo, VideoInfo, VideoRecord, join_key
 
@@ -30,4 +30,5 @@ __all__ = [
     "VideoRecord",
     "check_choice",
     "join_key",
+    "pack_times",
 ]

@@ -68,7 +68,8 @@ class Listed:
 class StoredFacts:
     """What probing found, in numbers; -1 stands for a count that is not known, 0/0 for a rate that is not.
 
-    The attributes are those of `records.VideoInfo`, fractions as numerator and denominator.
+    The attributes are those of `records.VideoInfo`, fractions as numerator and denominator, `frame_pts` as
+    `records.pack_times` packs them.
     """
 
     container: str | None = None
@@ -89,7 +90,7 @@ class StoredFacts:
     num_frames_from_packets: int = -1
     num_frames_from_decode: int = -1
     key_frames: IndexArray = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
-    frame_pts: IndexArray = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
+    frame_pts: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clipfeed._types import IndexArray
 from clipfeed.tables._layout import FAILED, NUMBER_COLUMNS, PASSING, StoreDamagedError, decode
+
+Numbers: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
 
 _READ_ROWS = 16_384  # rows read at a time: 2 MB of digits, so that reading needs little beside the columns
 
@@ -54,7 +57,7 @@ class StoredTable:
         keys: Keys in UTF-8, undecodable bytes kept.
         numbers: (n,) int32 or int64 arrays by name: `row_id`, `state`, what `Listed` and `StoredFacts` have.
         key_frames: int32, little-endian.
-        frame_pts: int64, little-endian.
+        frame_pts: As they were written.
         failures: (stage, reason) of the rows that failed, by row id.
     """
 
@@ -62,7 +65,7 @@ class StoredTable:
     reader: str
     vocabulary: tuple[str, ...]
     keys: BlobColumn
-    numbers: dict[str, NDArray[np.int64] | NDArray[np.int32]]
+    numbers: dict[str, Numbers]
     key_frames: BlobColumn
     frame_pts: BlobColumn
     failures: dict[int, tuple[str, str]]
@@ -74,7 +77,7 @@ class StoredTable:
         codes = [self.numbers[name] for name in NUMBER_COLUMNS if name.endswith("_code")]
         known = all(int(column.max(initial=-1)) < len(self.vocabulary) for column in codes)
         turned = bool(np.isin(self.numbers["rotation"], (-1, 0, 90, 180, 270)).all())
-        whole = len(self.key_frames.data) % 4 == 0 and len(self.frame_pts.data) % 8 == 0
+        whole = len(self.key_frames.data) % 4 == 0
         if len(sizes) != 1 or not (rises and known and turned and whole):
             raise StoreDamagedError("the rows contradict each other")
 
@@ -99,37 +102,40 @@ def read_table(connection: sqlite3.Connection) -> StoredTable:
     """
     words = connection.execute("SELECT text FROM words ORDER BY code").fetchall()
     failures = connection.execute(_READ_FAILURES).fetchall()
-    numbers, blobs = [_no_numbers()], _Blobs()
-    last_row = -1
-    while (chunk := _read_numbers(connection, last_row)) is not None:
-        numbers.append(chunk)
-        blobs.add(connection.execute(_READ_BLOBS, (last_row,)).fetchall())
-        last_row = int(chunk["row_id"].max())
+    count = int(connection.execute("SELECT count(*) FROM videos").fetchone()[0])
+    numbers: dict[str, Numbers] = {
+        name: np.zeros(count, np.int64) if name in _WIDE else np.zeros(count, np.int32) for name in NUMBER_COLUMNS
+    }
+    blobs = _Blobs()
+    row_id = -1
+    for start in range(0, count, _READ_ROWS):
+        _read_numbers(connection, row_id, {name: column[start:] for name, column in numbers.items()})
+        blobs.add(connection.execute(_READ_BLOBS, (row_id,)).fetchall())
+        row_id = int(numbers["row_id"][start : start + _READ_ROWS].max())
     keys, key_frames, frame_pts = blobs.columns()
     return StoredTable(
         snapshot=int(read_about(connection, "snapshot")),
         reader=str(read_about(connection, "reader")),
         vocabulary=tuple(decode(text) for (text,) in words),
         keys=keys,
-        numbers={name: np.concatenate([part[name] for part in numbers]) for name in NUMBER_COLUMNS},
+        numbers=numbers,
         key_frames=key_frames,
         frame_pts=frame_pts,
         failures={row_id: (stage, decode(reason)) for row_id, stage, reason in failures},
     )
 
 
-def _no_numbers() -> dict[str, NDArray[np.int64] | NDArray[np.int32]]:
-    return {name: np.empty(0, np.int64) if name in _WIDE else np.empty(0, np.int32) for name in NUMBER_COLUMNS}
-
-
-def _read_numbers(
-    connection: sqlite3.Connection, after: int
-) -> dict[str, NDArray[np.int64] | NDArray[np.int32]] | None:
+def _read_numbers(connection: sqlite3.Connection, after: int, columns: dict[str, Numbers]) -> None:
+    """Write the numbers of the rows behind `after` to the beginning of the columns."""
     texts = connection.execute(_READ_NUMBERS, (after,)).fetchone()
-    if texts[0] is None:
-        return None
-    columns = zip(NUMBER_COLUMNS, (np.fromstring(text, np.int64, sep=",") for text in texts), strict=True)
-    return {name: column if name in _WIDE else column.astype(np.int32) for name, column in columns}
+    for text, column in zip(texts, columns.values(), strict=True):
+        try:
+            values = np.fromstring(text, np.int64, sep=",")
+        except (TypeError, ValueError, DeprecationWarning) as error:
+            raise StoreDamagedError("a row holds something else than numbers") from error
+        if len(values) != min(len(column), _READ_ROWS):
+            raise StoreDamagedError("a row holds something else than numbers")
+        column[: len(values)] = values
 
 
 class _Blobs:

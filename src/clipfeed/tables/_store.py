@@ -152,7 +152,7 @@ def _outcome_values(outcome: Outcome, code: dict[str | None, int]) -> tuple[obje
         None if outcome.reason is None else encode(outcome.reason),
         outcome.fingerprint,
         facts.key_frames.astype("<i4").tobytes(),
-        facts.frame_pts.astype("<i8").tobytes(),
+        facts.frame_pts,
         outcome.row_id,
         outcome.size_bytes,
         outcome.mtime_ns,

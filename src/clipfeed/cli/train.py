@@ -1,0 +1,107 @@
+"""`clipfeed train DIR`: a model by name, trained on a folder, left in a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from clipfeed.cli._run import EpochPrinter, print_metrics, run_facts
+from clipfeed.cli._say import (
+    FINE,
+    PROBLEMS,
+    AsJson,
+    FollowLinks,
+    Groups,
+    IndexFolder,
+    MemoryBudget,
+    Seed,
+    ValidationSplit,
+    Workers,
+    failure_rows,
+    groups_of,
+    print_failures,
+    print_json,
+    print_line,
+    reported,
+)
+from clipfeed.dataset import Limits
+from clipfeed.learn import Listener, TrainOptions, resume, train
+from clipfeed.progress import track
+from clipfeed.records import ClipSpec
+
+NAME = "train"
+
+Directory = Annotated[
+    Path | None, typer.Argument(help="Folder of videos, one sub-folder per class.", show_default=False)
+]
+RunFolder = Annotated[Path, typer.Option("--run", help="Folder of the run, to make or, with --resume, to go on with.")]
+Model = Annotated[Literal["lrcn", "convlstm", "conv3d"], typer.Option(help="Model to train.")]
+NumFrames = Annotated[int, typer.Option(help="Frames in a clip.")]
+ImageSize = Annotated[tuple[int, int], typer.Option(help="Height and width of a clip's frames, pixels.")]
+Sampling = Annotated[Literal["uniform", "stride"], typer.Option(help="Which frames make a clip.")]
+ShortVideos = Annotated[
+    Literal["drop", "repeat_last", "wrap", "error"], typer.Option(help="What happens to videos with too few frames.")
+]
+
+
+@reported
+def run(  # noqa: PLR0913  # one a command-line option
+    directory: Directory = None,
+    model: Model = "lrcn",
+    run: RunFolder = Path("clipfeed-run"),
+    resume_run: Annotated[bool, typer.Option("--resume", help="Go on with the run after its last epoch.")] = False,
+    epochs: Annotated[int, typer.Option(help="Passes over the training part.")] = 30,
+    batch_size: Annotated[int, typer.Option(help="Clips in a batch.")] = 8,
+    learning_rate: Annotated[float, typer.Option(help="Of the Adam optimizer.")] = 0.001,
+    num_frames: NumFrames = 20,
+    image_size: ImageSize = (64, 64),
+    sampling: Sampling = "uniform",
+    short_videos: ShortVideos = "drop",
+    validation_split: ValidationSplit = 0.2,
+    seed: Seed = 0,
+    groups: Groups = "auto",
+    memory_budget: MemoryBudget = "512MB",
+    workers: Workers = None,
+    index: IndexFolder = None,
+    follow_links: FollowLinks = False,
+    json: AsJson = False,
+) -> int:
+    """Train a model on a folder of videos, with a validation part that shares no source with the training part."""
+    limits = Limits(memory_budget=memory_budget, workers=workers)
+    printer = EpochPrinter(quiet=json)
+    with track("indexing") as on_index, printer:
+        listener = Listener(on_index=on_index, on_step=printer.on_step, on_epoch=printer.on_epoch)
+        if resume_run:
+            done = resume(run, data=directory, limits=limits, listener=listener)
+        else:
+            if directory is None:
+                raise ValueError("DIRECTORY is missing: pass the folder of videos, or --resume to go on with a run")
+            done = train(
+                directory,
+                run,
+                clips=ClipSpec(
+                    num_frames=num_frames, image_size=image_size, sampling=sampling, short_videos=short_videos
+                ),
+                options=TrainOptions(
+                    model=model,
+                    epochs=epochs,
+                    batch_size=batch_size,
+                    learning_rate=learning_rate,
+                    validation_split=validation_split,
+                    groups=groups_of(groups),
+                    seed=seed,
+                    follow_links=follow_links,
+                ),
+                limits=limits,
+                index=index,
+                listener=listener,
+            )
+    if json:
+        print_json({**run_facts(done), "left_out": failure_rows(done.left_out)})
+    else:
+        print_metrics("validation, last model", done.evaluation.metrics)
+        print_failures("left out", done.left_out)
+        print_line(f"run folder: {done.path}")
+    return PROBLEMS if done.left_out else FINE
