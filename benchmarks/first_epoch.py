@@ -7,10 +7,10 @@ at source size, to see that all read the same frames, and at 64 x 64, to see whe
 INTER_AREA averages as clipfeed's filters do when shrinking; its default, INTER_LINEAR, looks at 4 pixels of 19 and
 gives other, aliased pictures for less. Both are timed.
 
-Runs are interleaved (A B C D A B C D ...), the first is thrown away, medians are printed. Wall time is what counts; CPU
-time stands beside it, because on a busy machine the two part. The exact frame count comes from a probe done beforehand,
-as in a first epoch after indexing; OpenCV gets it as well, since its own header count is one too many for every HMDB51
-original. One decoding thread each. Needs `opencv-python-headless` beside clipfeed.
+Competitors take turns at every clip (A B C D A B C D ...), the first run is thrown away, medians are printed. Wall time
+is what counts; CPU time stands beside it, because on a busy machine the two part. The exact frame count comes from a
+probe done beforehand, as in a first epoch after indexing; OpenCV gets it as well, since its own header count is one too
+many for every HMDB51 original. One decoding thread each. Needs `opencv-python-headless` beside clipfeed.
 """
 
 from __future__ import annotations
@@ -151,16 +151,19 @@ def mean_difference(one: Frames, other: Frames) -> float:
 def take_times(
     loads: dict[str, Load], records: Sequence[VideoRecord], num_runs: int
 ) -> dict[str, list[tuple[float, float]]]:
-    """Give (wall, CPU) milliseconds a clip of each run."""
+    """Give (wall, CPU) milliseconds a clip of each run; competitors take turns at every clip."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in loads}
     for run in range(num_runs + 1):
-        for name, load in loads.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            for record in records:
+        spent = dict.fromkeys(loads, (0.0, 0.0))
+        for record in records:
+            for name, load in loads.items():
+                wall, cpu = time.perf_counter(), time.process_time()
                 load(record)
-            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            if run > 0:
-                times[name].append((wall / len(records) * 1e3, cpu / len(records) * 1e3))
+                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+                spent[name] = (spent[name][0] + wall / len(records) * 1e3, spent[name][1] + cpu / len(records) * 1e3)
+        if run > 0:
+            for name in loads:
+                times[name].append(spent[name])
     return times
 
 

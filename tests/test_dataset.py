@@ -47,8 +47,9 @@ def test_a_batch_holds_the_planned_frames_of_the_videos_it_names(index: cf.Video
 def test_an_epoch_delivers_each_video_once_and_the_last_batch_is_short(index: cf.VideoIndex, tree) -> None:
     ds = cf.VideoDataset(index, SPEC, batch_size=5, seed=3)
     batches = list(ds.iter_epoch(0))
-    assert [len(batch) for batch in batches] == [5, 5, 2] and len(ds) == 3
-    assert sorted(sum((shown(batch) for batch in batches), [])) == sorted(numbers_of(tree).values())
+    assert [len(batch) for batch in batches] == [5, 5, 2]
+    assert len(ds) == 3
+    assert sorted(number for batch in batches for number in shown(batch)) == sorted(numbers_of(tree).values())
 
 
 def test_every_number_of_workers_and_every_way_to_ask_gives_the_same_batches(index: cf.VideoIndex) -> None:
@@ -93,7 +94,8 @@ def test_several_clips_per_video_are_drawn_independently(index: cf.VideoIndex) -
     spec = cf.ClipSpec(num_frames=4, image_size=(48, 48), sampling=cf.Segments(), clips_per_video=3)
     ds = cf.VideoDataset(index, spec, batch_size=36, seed=1)
     batch = ds.batch(0, 0)
-    assert len(batch) == 36 and len(ds.file_paths) == 36
+    assert len(batch) == 36
+    assert len(ds.file_paths) == 36
     per_video = {path: {tuple(row) for row, own in zip(batch.frame_indices, batch.paths, strict=True) if own == path}
                  for path in batch.paths}  # fmt: skip
     assert all(batch.paths.count(path) == 3 for path in per_video)
@@ -103,8 +105,11 @@ def test_several_clips_per_video_are_drawn_independently(index: cf.VideoIndex) -
 def test_pad_last_fills_up_with_rows_of_weight_zero(index: cf.VideoIndex) -> None:
     ds = cf.VideoDataset(index, SPEC, batch_size=5, seed=3, pad_last=True)
     last = ds.batch(0, 2)
-    assert len(last) == 5 and last.weights.tolist() == [1, 1, 0, 0, 0]
-    assert last.paths[2:] == ("", "", "") and not last.clips[2:].any() and not last.mask[2:].any()
+    assert len(last) == 5
+    assert last.weights.tolist() == [1, 1, 0, 0, 0]
+    assert last.paths[2:] == ("", "", "")
+    assert not last.clips[2:].any()
+    assert not last.mask[2:].any()
 
 
 def test_start_goes_on_in_mid_epoch(index: cf.VideoIndex) -> None:
@@ -197,7 +202,7 @@ def test_too_many_failures_end_the_run_with_a_list(damaged: Damaged) -> None:
     for video in damaged.videos[5:7]:
         (damaged.root / video.key).unlink()
     ds = cf.VideoDataset(damaged.index, SPEC, batch_size=12, seed=1)
-    with pytest.raises(cf.DecodeError, match="max_failures=0.05 allows 1"):
+    with pytest.raises(cf.DecodeError, match=r"max_failures=0\.05 allows 1"):
         list(ds.iter_epoch(0))
 
 

@@ -47,7 +47,11 @@ def test_spec_is_static_and_cardinality_known():
         ({"pad_last": True}, {}, [((3, 2, 4, 4, 3), "float32"), ((3,), "int32"), ((3,), "float32")]),
         ({"batch_size": None}, {"dtype": "uint8"}, [((2, 4, 4, 3), "uint8"), ((), "int32")]),
         ({"batch_size": None}, {"data_format": "channels_first"}, [((3, 2, 4, 4), "float32"), ((), "int32")]),
-        ({}, {"dtype": "float16", "data_format": "channels_first"}, [((None, 3, 2, 4, 4), "float16"), ((None,), "int32")]),
+        (
+            {},
+            {"dtype": "float16", "data_format": "channels_first"},
+            [((None, 3, 2, 4, 4), "float16"), ((None,), "int32")],
+        ),
         (
             {"num_batches": 1, "labels": np.array([0, 1], np.int32), "class_names": ("a", "b", "c")},
             {"label_mode": "categorical"},

@@ -770,6 +770,16 @@ def test_columns_of_a_large_index_stay_small(tmp_path: Path) -> None:
     assert peak < 500 * count + 8_000_000  # and what a chunk of rows takes while it is read
 
 
+def test_a_defect_while_probing_names_the_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def probe(*_: object) -> object:
+        raise ZeroDivisionError("rate")
+
+    monkeypatch.setattr(_scan, "probe_video", probe)
+    with pytest.raises(ZeroDivisionError) as caught:
+        build_index(root, workers=1)
+    assert caught.value.__notes__ == [f"while probing {root}/jump/v_jump_g01_c01.avi"]
+
+
 @pytest.mark.shared
 def test_genuine_clips_are_counted_exactly(shared: Path) -> None:
     rows = [line.split("\t") for line in (shared / "clips" / "REFERENCE.tsv").read_text().splitlines()[1:]]

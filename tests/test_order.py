@@ -118,6 +118,15 @@ def test_all_orders_of_a_few_examples_come_equally_often(num_examples: int) -> N
     assert chi_square_z(np.array(list(seen.values()))) < 4
 
 
+@pytest.mark.parametrize("num_examples", [4, 9, 25, 30])
+def test_half_of_all_orders_are_an_odd_number_of_swaps(num_examples: int) -> None:
+    def is_odd(order: np.ndarray) -> bool:
+        return sum(int(np.sum(order[:place] > order[place])) for place in range(len(order))) % 2 == 1
+
+    odd = [is_odd(whole(shuffled(num_examples), epoch)) for epoch in range(400)]
+    assert abs(np.mean(odd) - 0.5) < 4 * 0.5 / math.sqrt(400)
+
+
 @pytest.mark.parametrize("num_examples", [10, 100, 6766])
 def test_there_is_one_fixed_point_an_epoch_on_average(num_examples: int) -> None:
     fixed = [np.sum(whole(shuffled(num_examples), epoch) == np.arange(num_examples)) for epoch in range(400)]

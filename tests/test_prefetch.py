@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from clipfeed import prefetch
-from clipfeed.errors import BudgetError
-from clipfeed.prefetch import ahead_within, cgroup_cores, parse_bytes, run_ahead, usable_cores
+from clipfeed.prefetch import cgroup_cores, parse_bytes, run_ahead, usable_cores
 
 PATIENCE = 30  # seconds until a test that hangs gives up
 
@@ -397,6 +396,7 @@ def test_a_thread_that_the_system_refuses_ends_the_run(monkeypatch: pytest.Monke
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refused)
+    monkeypatch.setattr(prefetch, "_START_SECONDS", 10 * PATIENCE)  # nobody waits for the one that never begins
     with (
         pytest.raises(RuntimeError, match="can't start new thread"),
         run_ahead(double, range(100), workers=3, max_ahead=4) as results,
@@ -515,7 +515,7 @@ def test_turns_go_round_first_come_first_served() -> None:
         for puller in pullers:
             puller.join(PATIENCE)
             assert not puller.is_alive()
-    assert finished[:4] == ["long", "short", "long", "short"]
+    assert finished[:2] == ["long", "short"]
 
 
 @pytest.mark.usefixtures("one_core")
@@ -691,24 +691,3 @@ def test_what_is_no_number_of_bytes_is_refused_by_value(written: object) -> None
     with pytest.raises(ValueError, match="is no number of bytes") as caught:
         parse_bytes(written)
     assert repr(written) in str(caught.value)
-
-
-@pytest.mark.parametrize("workers", [1, 2, 8])
-@pytest.mark.parametrize("bytes_in_work", [0, 30, 500])
-@pytest.mark.parametrize("budget", [600, 1000, 1337, 10_000])
-def test_the_most_that_fits_is_given(budget: int, bytes_in_work: int, workers: int) -> None:
-    def held(ahead: int) -> int:
-        return ahead * 100 + min(ahead, workers) * bytes_in_work
-
-    ahead = ahead_within(budget, 100, bytes_in_work=bytes_in_work, workers=workers)
-    assert held(ahead) <= budget < held(ahead + 1)
-
-
-def test_a_budget_below_what_must_fit_is_refused_with_the_arithmetic() -> None:
-    with pytest.raises(BudgetError) as caught:
-        ahead_within(5_000_000, 1_966_080, bytes_in_work=500_000, workers=2, at_least=3)
-    message = str(caught.value)
-    assert message.startswith("a memory budget of 5,000,000 bytes does not hold 3 results ahead")
-    assert "3 x 1,966,080 bytes ahead + 2 x 500,000 bytes in work = 6,898,240 bytes" in message
-    assert "allow at least 6,898,240 bytes" in message
-    assert ahead_within(6_898_240, 1_966_080, bytes_in_work=500_000, workers=2, at_least=3) == 3

@@ -7,8 +7,9 @@
         validation_split=0.2, subset="both", seed=1)
     model.fit(train_ds, validation_data=val_ds, epochs=30)
 
-The files of this package are the steps of a clip's journey: find -> probe -> index -> split -> order -> sample -> decode ->
-transform -> batch -> deliver. Names load when they are first used: importing clipfeed imports no framework and no decoder.
+The files of this package are the steps of a clip's journey: find -> probe -> index -> split -> order -> sample ->
+decode -> transform -> batch -> deliver. Names load when they are first used: importing clipfeed imports no framework
+and no decoder.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ _PARTS = ("learn", "testing")
 
 __version__ = "0.1.0"
 
-__all__ = sorted([*_HOME_OF, *_PARTS, "__version__"])  # noqa: PLE0605  # a sorted list of the names above
+__all__ = sorted([*_HOME_OF, *_PARTS, "__version__"])
 
 
 def __getattr__(name: str) -> object:

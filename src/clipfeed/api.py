@@ -1,7 +1,7 @@
 """The front door: a folder of videos in, what `fit` eats out.
 
-`video_dataset_from_directory` is the missing sibling of Keras's `image_dataset_from_directory`: same names, same order, same
-meaning. It checks everything it can before a file is read, then composes index, split, dataset and adapter.
+`video_dataset_from_directory` is the missing sibling of Keras's `image_dataset_from_directory`: same names, same order,
+same meaning. It checks everything it can before a file is read, then composes index, split, dataset and adapter.
 """
 
 from __future__ import annotations
@@ -241,8 +241,8 @@ def _checked_seed(seed: int | None, *, shuffle: bool, validation_split: float | 
         return int(seed)
     if validation_split is not None and shuffle:
         raise ValueError(
-            f"validation_split={validation_split!r} with shuffle=True needs a seed, so that training and validation are "
-            "cut the same way each time: pass seed=1, say"
+            f"validation_split={validation_split!r} with shuffle=True needs a seed, so that training and validation "
+            "are cut the same way each time: pass seed=1, say"
         )
     return secrets.randbits(31) if shuffle else 0
 
@@ -256,8 +256,8 @@ def _parts(whole: VideoIndex, choice: _Choice, say: Callable[[str], None]) -> li
     if choice.validation_split is None:
         if choice.subset is not None:
             raise ValueError(
-                f"subset={choice.subset!r} without validation_split: {whole.root} has no train, val and test folders to "
-                "choose from; pass validation_split=0.2, say"
+                f"subset={choice.subset!r} without validation_split: {whole.root} has no train, val and test folders "
+                "to choose from; pass validation_split=0.2, say"
             )
         return [whole]
     share = choice.validation_split
@@ -299,7 +299,7 @@ def _folder_parts(
             expected=f"folders train and val (also training, valid, validation); found {', '.join(folders)}",
             remedy=f"pass one of {', '.join(offered)}, or move the classes up and pass validation_split",
         )
-    say(str(describe_split(whole, folders, seed=choice.seed, groups=choice.groups)))
+    say(str(describe_split(whole, folders, groups=choice.groups)))
     return [folders[_PART_OF_SUBSET[subset]] for subset in choice.subsets]
 
 

@@ -1,7 +1,7 @@
 """Decode every frame of a folder, or of one file, and say what is damaged or odd.
 
-The slow, certain sibling of `index`: where indexing counts frames, checking looks at all of them. It changes nothing and
-keeps nothing.
+The slow, certain sibling of `index`: where indexing counts frames, checking looks at all of them. It changes nothing
+and keeps nothing.
 """
 
 from __future__ import annotations

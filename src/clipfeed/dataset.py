@@ -1,7 +1,8 @@
 """An epoch as numbered batches of NumPy arrays.
 
-`VideoDataset.batch(epoch, number)` is a pure function: whoever calls it, in whatever order and from whatever thread, gets
-the same batch. Everything else is built on it. This module composes the steps of a clip's journey and computes nothing.
+`VideoDataset.batch(epoch, number)` is a pure function: whoever calls it, in whatever order and from whatever thread,
+gets the same batch. Everything else is built on it. This module composes the steps of a clip's journey and
+computes nothing.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ here chooses an order, batches, or keeps a file open. `sample` has planned; `bat
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from os import fspath
 from typing import Any, Literal
 
 import numpy as np
@@ -84,8 +84,8 @@ def load_video(  # noqa: PLR0913  # the facade's arguments that concern one clip
         num_frames: T, frames in the clip.
         image_size: (height, width) in pixels; an int is a square.
         sampling: "uniform", "stride", or a policy such as `cf.Dense(frame_stride=2)`.
-        short_videos: For a video with too few frames: "error" (or "drop": there is no other video to go on with),
-            "repeat_last", "wrap".
+        short_videos: For a video with too few frames: "error", "repeat_last" or "wrap"; "drop" is an error as well,
+            since there is no other video to go on with.
         interpolation: "nearest", "bilinear", "bicubic", "area", "lanczos3" or "gaussian".
         crop_to_aspect_ratio: Cut the largest centred part with the wanted aspect ratio, then resize it.
         pad_to_aspect_ratio: Resize the whole picture and pad with black. Without either the picture is stretched.
@@ -125,18 +125,22 @@ def load_video(  # noqa: PLR0913  # the facade's arguments that concern one clip
 
 
 def video_record(path: StrPath) -> VideoRecord:
-    """Probe one file as if it were a data set of its own."""
-    shown = str(path)
-    root, key = shown[: len(shown) - len(PurePath(shown).name)], PurePath(shown).name
+    """Probe one file as if it were a data set of its own.
+
+    Raises:
+        ProbeError: If the file is missing, is no regular file, or cannot be used as a video.
+    """
+    shown = fspath(path)
+    folder, slash, key = shown.rpartition("/")
+    root = folder or slash
     try:
         facts = stat_file(root, key)
     except OSError as error:
-        raise ProbeError(
-            f"cannot be read: {error.strerror or error}", path=shown, stage="probe", remedy="check the path"
-        ) from error
+        reason = f"cannot be read: {error.strerror or error}"
+        raise ProbeError(reason, path=shown, stage="probe", remedy="check the path") from error
     if not facts.is_regular:
         raise ProbeError(
-            "is not a file",
+            "is not a regular file",
             path=shown,
             stage="probe",
             expected="expected one video file",

@@ -115,7 +115,7 @@ class Order:
             return permute(np.arange(start, end, dtype=np.int64), self.num_examples, _key(self.seed, epoch))
         first, last = start // _RUN, max(start, end - 1) // _RUN
         runs = [_run_of_positions(run, self.num_examples, self.seed, epoch) for run in range(first, last + 1)]
-        return np.concatenate(runs)[start - first * _RUN : end - first * _RUN].copy()
+        return np.concatenate(runs)[start - first * _RUN : end - first * _RUN]
 
     @property
     def _num_global_batches(self) -> int:

@@ -24,9 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from clipfeed.errors import BudgetError
-
-__all__ = ["ahead_within", "cgroup_cores", "parse_bytes", "run_ahead", "usable_cores"]
+__all__ = ["cgroup_cores", "parse_bytes", "run_ahead", "usable_cores"]
 
 T = TypeVar("T")
 
@@ -153,6 +151,8 @@ class _Crew(Generic[T]):
             with self._turns.taken(self._stopped) as is_ours:
                 if is_ours:
                     self._carry_out(*task)
+                else:
+                    task[0].cancel()  # somebody in another thread may wait for it
             del task  # an idle worker must not keep a result alive
 
     def _carry_out(self, future: Future[T], number: int) -> None:
@@ -313,33 +313,3 @@ def parse_bytes(size: int | str) -> int:
     if isinstance(size, bool) or num_bytes < 1:
         raise ValueError(f'{size!r} is no number of bytes: expected a positive one, such as 512_000_000 or "512MB"')
     return int(num_bytes)
-
-
-def ahead_within(
-    budget_bytes: int, bytes_per_result: int, *, bytes_in_work: int = 0, workers: int = 1, at_least: int = 1
-) -> int:
-    """Give the largest `max_ahead` whose results, and the work on them, fit a budget.
-
-    Args:
-        budget_bytes: Bytes that may be held.
-        bytes_per_result: Bytes of one result, at least 1; each result ahead counts, begun or waiting.
-        bytes_in_work: Bytes a worker holds beside its result while it makes one.
-        workers: Threads; no more of them are at work than there are results ahead.
-        at_least: Results ahead that must fit.
-
-    Raises:
-        BudgetError: If they do not; the message shows the arithmetic.
-    """
-    busy = max(1, min(workers, at_least))
-    needed = at_least * bytes_per_result + busy * bytes_in_work
-    if needed > budget_bytes:
-        raise BudgetError(
-            f"a memory budget of {budget_bytes:,} bytes does not hold {at_least} results ahead",
-            expected=(
-                f"{at_least} x {bytes_per_result:,} bytes ahead + {busy} x {bytes_in_work:,} bytes in work"
-                f" = {needed:,} bytes"
-            ),
-            remedy=f"allow at least {needed:,} bytes, or make each result smaller",
-        )
-    alone = budget_bytes // (bytes_per_result + bytes_in_work)
-    return alone if alone < workers else (budget_bytes - workers * bytes_in_work) // bytes_per_result

@@ -17,6 +17,11 @@ ELSEWHERE = {
     "cli": "every command is run where its job is tested, and all of them in the tests of the command line",
 }
 
+# Tests of several modules together.
+TOGETHER = {
+    "exact_frames": "probe and decode on genuine clips, against a bare loop",
+}
+
 
 def modules() -> list[str]:
     files = [entry.stem for entry in SOURCE.iterdir() if entry.suffix == ".py"]
@@ -30,7 +35,7 @@ def test_every_module_has_tests_of_its_name() -> None:
 
 
 def test_every_test_file_is_named_after_a_module() -> None:
-    names = [name.lstrip("_") for name in (*modules(), *ELSEWHERE)]
+    names = [name.lstrip("_") for name in (*modules(), *ELSEWHERE, *TOGETHER)]
     stems = [path.stem.removeprefix("test_") for path in TESTS.glob("test_*.py")]
     strays = [stem for stem in stems if not any(stem == name or stem.startswith(f"{name}_") for name in names)]
     assert not strays, f"tests of no module: {', '.join(strays)}"

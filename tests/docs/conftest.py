@@ -23,9 +23,7 @@ def data_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     root = tmp_path_factory.mktemp("pages")
     classes = ("brush_hair", "cartwheel", "jump")
-    make_tree(
-        root / "HMDB51", classes=classes, sources_per_class=5, clips_per_source=2, naming="hmdb51", num_frames=40
-    )
+    make_tree(root / "HMDB51", classes=classes, sources_per_class=5, clips_per_source=2, naming="hmdb51", num_frames=40)
     make_tree(root / "UCF101", classes=("Archery", "Bowling"), naming="ucf101")
     for number, part in enumerate(("train", "val", "test")):
         make_tree(

@@ -115,9 +115,11 @@ class Scenarios:
         model = model or make_model(self.keras)
         watch = watcher(self.keras)
         history = model.fit(ds, verbose=0, callbacks=[*callbacks, watch], **options).history
-        return {"epochs": watch.epochs, "threads": watch.threads + our_threads(), "wrong": float(read(model.given.wrong))} | {
-            "steps": len(history["loss"])
-        }
+        return {
+            "epochs": watch.epochs,
+            "threads": watch.threads + our_threads(),
+            "wrong": float(read(model.given.wrong)),
+        } | {"steps": len(history["loss"])}
 
     def plain_fit_with_validation(self):
         return self.fit(self.train(), epochs=3, validation_data=self.validation())
@@ -140,7 +142,9 @@ class Scenarios:
         return self.fit(self.train(), steps_per_epoch=3, epochs=4)
 
     def epochs_as_long_as_the_data(self):
-        return self.fit(self.train(), steps_per_epoch=5, epochs=3, validation_data=self.validation(), validation_steps=2)
+        return self.fit(
+            self.train(), steps_per_epoch=5, epochs=3, validation_data=self.validation(), validation_steps=2
+        )
 
     def class_weight(self):
         train = self.train(label_of=lambda epoch, number: number % 2)
@@ -202,6 +206,22 @@ class Scenarios:
         ds = self.validation()
         return self.fit(ds, epochs=2)
 
+    def channels_follow_the_configuration(self):
+        self.keras.config.set_image_data_format("channels_first")
+        ds = self.train()
+        self.keras.config.set_image_data_format("channels_last")
+        first = next(iter(ds))[0]
+        return {"first": list(first.shape), "last": list(next(iter(self.train()))[0].shape)}
+
+    def gpus_of_another_framework(self):
+        if sys.modules.get("tensorflow") is None:
+            return {"hidden": []}
+        config, hidden = sys.modules["tensorflow"].config, []
+        original, config.set_visible_devices = config.set_visible_devices, lambda *args: hidden.append(list(args))
+        self.train()
+        config.set_visible_devices = original
+        return {"hidden": hidden}
+
     def a_broken_video(self):
         error = DecodeError("no frame at 12.480 s", path="run/v042.mp4")
         ds = self.train(broken=(1, 2), error=error)
@@ -238,7 +258,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("format")
     parser.add_argument("--without")
-    parser.add_argument("--only")
+    parser.add_argument("--only", nargs="*")
     args = parser.parse_args()
     if args.without:
         sys.modules[args.without] = None  # as if it were not installed, for import and find_spec
@@ -246,12 +266,12 @@ def main():
         divide_cpu()
     scenarios, facts = Scenarios(args.format), {}
     warnings.simplefilter("ignore")
-    for name in [name for name in vars(Scenarios) if name not in ("train", "validation", "fit") and name[0] != "_"]:
-        if args.only in (None, name):
-            try:
-                facts[name] = getattr(scenarios, name)()
-            except Exception:
-                facts[name] = {"error": traceback.format_exc()}
+    names = [name for name in vars(Scenarios) if name not in ("train", "validation", "fit") and name[0] != "_"]
+    for name in args.only or names:
+        try:
+            facts[name] = getattr(scenarios, name)()
+        except Exception:
+            facts[name] = {"error": traceback.format_exc()}
     facts["modules"] = [name for name in ("tensorflow", "jax", "torch") if sys.modules.get(name) is not None]
     facts["backend"] = scenarios.keras.backend.backend()
     print(json.dumps(facts))

@@ -41,7 +41,7 @@ def facts_of(index: VideoIndex) -> tuple[object, ...]:
     return rows, index.class_names, index.failures
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(steps=steps)
 def test_updating_equals_building_anew(contents: dict[str, bytes], steps: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

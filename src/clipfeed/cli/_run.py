@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from types import TracebackType
 from typing import Annotated, Any, Literal, Self
 
@@ -39,10 +40,15 @@ class EpochPrinter:
     def on_epoch(self, row: EpochRow) -> None:
         """Print an epoch's figures."""
         if not self._quiet:
-            print_line(
-                f"epoch {row.epoch + 1:3d}  loss {row.loss:.4f}  accuracy {row.accuracy:.3f}"
-                f"  val_loss {row.val_loss:.4f}  val_accuracy {row.val_accuracy:.3f}"
-            )
+            print_epoch(row)
+
+
+def print_epoch(row: EpochRow, title: str = "epoch") -> None:
+    """Print one line of figures."""
+    print_line(
+        f"{title} {row.epoch + 1:3d}  loss {row.loss:.3f}  accuracy {row.accuracy:.3f}"
+        f"  val_loss {row.val_loss:.3f}  val_accuracy {row.val_accuracy:.3f}"
+    )
 
 
 def run_facts(done: TrainedRun) -> dict[str, Any]:
@@ -50,16 +56,7 @@ def run_facts(done: TrainedRun) -> dict[str, Any]:
     return {
         "run": done.path,
         "num_videos": done.num_videos,
-        "history": [
-            {
-                "epoch": row.epoch,
-                "loss": row.loss,
-                "accuracy": row.accuracy,
-                "val_loss": row.val_loss,
-                "val_accuracy": row.val_accuracy,
-            }
-            for row in done.history
-        ],
+        "history": [asdict(row) for row in done.history],
         "best_epoch": done.best_epoch,
         "validation": done.evaluation.metrics.to_json(),
     }

@@ -37,9 +37,13 @@ def run(path: Target, follow_links: FollowLinks = False, workers: Workers = None
             }
         )
     else:
-        print_line(f"{report.num_files:,} files: {report.num_fine:,} fine, {len(report.odd):,} odd, "
-                   f"{len(report.unusable):,} unusable")
+        print_line(
+            f"{report.num_files:,} files: {report.num_fine:,} fine, {len(report.odd):,} odd, "
+            f"{len(report.unusable):,} unusable"
+        )
         if report.odd:
-            print_table("odd, but usable", ("file", "remarks"), ((odd.path, "; ".join(odd.remarks)) for odd in report.odd))
+            print_table(
+                "odd, but usable", ("file", "remarks"), ((odd.path, "; ".join(odd.remarks)) for odd in report.odd)
+            )
         print_failures("unusable", report.unusable)
     return PROBLEMS if report.unusable else FINE

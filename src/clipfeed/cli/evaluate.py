@@ -39,7 +39,7 @@ Output = Annotated[
 
 
 @reported
-def run(
+def run(  # noqa: PLR0913  # one a command-line option
     run: Run,
     data: Data = None,
     part: Part = None,

@@ -36,20 +36,18 @@ def run(
     with track("predicting") as progress:
         found = predict(videos, run, checkpoint=checkpoint, workers=workers, progress=progress)
     if json:
-        rows = [
-            {"path": path, "probabilities": dict(zip(found.class_names, row.tolist(), strict=True))}
-            for path, row in zip(found.paths, found.probabilities, strict=True)
-        ]
-        best = [{"class": each.class_name, "probability": each.probability} for each in found]
-        print_json(
+        predictions = [
             {
-                "predictions": [{**row, **top} for row, top in zip(rows, best, strict=True)],
-                "failures": failure_rows(found.failures),
+                "path": each.path,
+                "class": each.class_name,
+                "probability": each.probability,
+                "probabilities": dict(zip(found.class_names, row.tolist(), strict=True)),
             }
-        )
+            for each, row in zip(found, found.probabilities, strict=True)
+        ]
+        print_json({"predictions": predictions, "failures": failure_rows(found.failures)})
     else:
-        print_table(
-            "", ("file", "class", "probability"), ((each.path, each.class_name, f"{each.probability:.3f}") for each in found)
-        )
+        rows = [(each.path, each.class_name, f"{each.probability:.3f}") for each in found]
+        print_table("", ("file", "class", "probability"), rows)
         print_failures("not predicted", found.failures)
     return PROBLEMS if found.failures else FINE

@@ -38,7 +38,7 @@ Output = Annotated[
 
 
 @reported
-def run(
+def run(  # noqa: PLR0913  # one a command-line option
     directory: Directory,
     validation_split: ValidationSplit = 0.2,
     seed: Seed = 0,
@@ -76,9 +76,8 @@ def _rows(whole: VideoIndex, parts: Mapping[str, VideoIndex]) -> list[list[objec
     for name, part in parts.items():
         for label in [] if part.labels is None else part.labels.tolist():
             counts[name][label] += 1
-    return [
-        [class_name, *(counts[name][label] for name in parts)] for label, class_name in enumerate(whole.class_names or ())
-    ]
+    names = whole.class_names or ()
+    return [[class_name, *(counts[name][label] for name in parts)] for label, class_name in enumerate(names)]
 
 
 def write_split(path: Path, folds: list[dict[str, VideoIndex]]) -> None:

@@ -83,7 +83,7 @@ def describe_indices(indices: IndexArray) -> str:
     """Say which frames a plan wants: "16 frames, every 2nd from frame 290", or "20 frames from 4 to 398"."""
     count = f"{len(indices)} frame{'s' if len(indices) != 1 else ''}"
     steps = set(np.diff(indices).tolist())
-    if len(steps) == 1 and (step := steps.pop()) > 1:
+    if len(indices) > 2 and len(steps) == 1 and (step := steps.pop()) > 1:
         return f"{count}, every {_ordinal(step)} from frame {indices[0]}"
     return f"{count} from {indices.min()} to {indices.max()}"
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from clipfeed._types import DataFormat, LabelMode
 from clipfeed.dataset import VideoDataset
+from clipfeed.deliver.door import door_of
 from clipfeed.deliver.epochs import EpochCounter
 from clipfeed.deliver.frameworks import import_tensorflow, keras_backend
 from clipfeed.deliver.items import Delivery, Recipe, make_labels, recipe_for
@@ -153,6 +154,7 @@ class _Core:
         self.shape = ds.spec.shape
         self._ds = ds
         self._num_threads = num_threads
+        self._door = door_of(self)
 
     def draw_epoch(self) -> np.int64:
         """Give the number of the epoch that an iterator begins."""
@@ -165,7 +167,8 @@ class _Core:
             ValueError: In place of an error of ours, for TensorFlow tells apart only built-in exceptions.
         """
         try:
-            batch = self._ds.batch(int(epoch), int(number), workers=self._num_threads)
+            with self._door.passed():
+                batch = self._ds.batch(int(epoch), int(number), workers=self._num_threads)
         except ClipfeedError as error:
             self._ds.ledger.keep(error)
             raise ValueError(f"{type(error).__name__}: {error}") from error

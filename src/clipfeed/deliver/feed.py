@@ -18,6 +18,7 @@ from collections.abc import Generator
 from typing import cast
 
 from clipfeed.dataset import VideoDataset
+from clipfeed.deliver.door import door_of
 from clipfeed.deliver.epochs import EpochCounter
 from clipfeed.errors import ClipfeedError
 from clipfeed.records import Batch
@@ -48,6 +49,7 @@ class EpochFeed:
         self._ds = ds
         self._epochs = epochs
         self._lock = threading.Lock()
+        self._door = door_of(self)
         self._epoch: int | None = None
         self._may_begin_pass = True
         self._asked: set[int] = set()  # numbers asked for in this pass
@@ -80,7 +82,7 @@ class EpochFeed:
         """
         if not -len(self._ds) <= number < len(self._ds):
             raise IndexError(f"batch {number} of {len(self._ds)}")
-        with self._lock:
+        with self._door.passed(), self._lock:
             epoch = self._begin_pass_if_due()
             asked = number % len(self._ds)
             self._asked.add(asked)

@@ -134,17 +134,20 @@ def _paint(frame: FrameArray, shape: Shape, top: int, left: int) -> None:
 
 def _disc(side: int) -> MaskArray:
     rows, columns = _centred(side)
-    return rows**2 + columns**2 <= (side / 2) ** 2
+    inside: MaskArray = rows**2 + columns**2 <= (side / 2) ** 2
+    return inside
 
 
 def _square(side: int) -> MaskArray:
     rows, columns = _centred(side)
-    return np.maximum(np.abs(rows), np.abs(columns)) <= 0.42 * side
+    inside: MaskArray = np.maximum(np.abs(rows), np.abs(columns)) <= 0.42 * side
+    return inside
 
 
 def _diamond(side: int) -> MaskArray:
     rows, columns = _centred(side)
-    return np.abs(rows) + np.abs(columns) <= 0.55 * side
+    inside: MaskArray = np.abs(rows) + np.abs(columns) <= 0.55 * side
+    return inside
 
 
 def _centred(side: int) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
@@ -162,7 +165,8 @@ _Shifts: TypeAlias = NDArray[np.floating[Any]]
 
 def _straight(rows: int, columns: int) -> Callable[[Shape, IndexArray], _Shifts]:
     def shift(shape: Shape, times: IndexArray) -> _Shifts:
-        return shape.speed * times[:, np.newaxis] * np.array([rows, columns])
+        shifts: _Shifts = shape.speed * times[:, np.newaxis] * np.array([rows, columns])
+        return shifts
 
     return shift
 
@@ -172,7 +176,8 @@ def _circular(direction: int) -> Callable[[Shape, IndexArray], _Shifts]:
         angles = shape.phase + direction * _CIRCLE_SPEEDUP * shape.speed / shape.radius * times
         # Rows count downwards, so a growing angle turns clockwise on the screen.
         points = shape.radius * np.stack([np.sin(angles), np.cos(angles)], axis=1)
-        return points - points[0]
+        shifts: _Shifts = points - points[0]
+        return shifts
 
     return shift
 

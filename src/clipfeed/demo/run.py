@@ -22,7 +22,7 @@ from clipfeed.index import build_index
 from clipfeed.learn import EpochRow, Listener, TrainedRun, TrainOptions, train
 from clipfeed.learn.runs import check_is_free
 from clipfeed.records import ClipSpec, VideoIndex
-from clipfeed.split import SplitReport, report_split, split_index
+from clipfeed.split import SplitReport, describe_split, split_index
 
 __all__ = ["DemoOptions", "DemoReport", "run_demo"]
 
@@ -156,7 +156,7 @@ def run_demo(
     return DemoReport(
         videos=str(folder / "videos"),
         index=index,
-        split=report_split(parts),
+        split=describe_split(index, parts, seed=options.seed),
         video_run=trained["video"],
         frame_run=trained["frame"],
         seconds=watch.seconds,

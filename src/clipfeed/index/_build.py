@@ -17,7 +17,7 @@ from clipfeed.find import FoundVideos, find_videos
 from clipfeed.index._columns import columns_of, reopen_columns
 from clipfeed.index._keep import keep, store_path
 from clipfeed.index._labels import check_arguments, check_num_labels, choose_classes, names_of_labels
-from clipfeed.index._scan import Listing, match_keys, scan
+from clipfeed.index._scan import Listing, match_keys, scan, states_at
 from clipfeed.prefetch import usable_cores
 from clipfeed.records import Failure, StoreRef, VideoIndex, join_key
 from clipfeed.tables import USABLE, StoredTable
@@ -109,7 +109,7 @@ def _assemble(
     path: Path | None,
 ) -> VideoIndex:
     places = match_keys(table, listing.videos)
-    usable = listing.wanted & (places >= 0) & (table.numbers["state"][places] == USABLE)
+    usable = listing.wanted & (states_at(table, places) == USABLE)
     failures = (*found.ignored, *_failures(table, listing, np.flatnonzero(listing.wanted & ~usable), places))
     if not usable.any():
         raise _nothing_usable(found.root, failures)

@@ -20,7 +20,7 @@ from clipfeed.index._columns import facts_of
 from clipfeed.names import group_of
 from clipfeed.prefetch import run_ahead
 from clipfeed.probe import probe_video
-from clipfeed.records import FoundVideo
+from clipfeed.records import FoundVideo, join_key
 from clipfeed.tables import FAILED, PASSING, USABLE, WAITING, Listed, Outcome, Store, StoredTable
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -71,8 +71,7 @@ def scan(store: Store, listing: Listing, *, workers: int, progress: Progress | N
         store.list_videos(listed, table.numbers["row_id"][gone].tolist())
         table = store.read()
         places = match_keys(table, listing.videos)
-    waiting = np.isin(table.numbers["state"], (WAITING, PASSING))
-    todo = np.flatnonzero(listing.wanted & (places >= 0) & waiting[places])
+    todo = np.flatnonzero(listing.wanted & np.isin(states_at(table, places), (WAITING, PASSING)))
     if not len(todo):
         return table
     row_ids = table.numbers["row_id"][places[todo]].astype(np.int64)
@@ -99,6 +98,11 @@ def match_keys(table: StoredTable, videos: Sequence[FoundVideo]) -> IndexArray:
     bounds = offsets.tolist()
     place_of = {data[start:end]: place for place, (start, end) in enumerate(itertools.pairwise(bounds))}
     return np.fromiter((place_of.get(key, -1) for key in keys), np.int64, len(keys))
+
+
+def states_at(table: StoredTable, places: IndexArray) -> IndexArray:
+    """Give the state of the row at each position; -1 for position -1."""
+    return np.append(table.numbers["state"].astype(np.int64), -1)[places]
 
 
 def _news(table: StoredTable, videos: Sequence[FoundVideo], places: IndexArray) -> list[Listed]:
@@ -202,6 +206,9 @@ def examine(root: str, video: FoundVideo, row_id: int) -> Outcome:
         return failed(PASSING if _passes(error) else FAILED, error.problem)
     except OSError as error:
         return failed(PASSING, error.strerror or str(error))
+    except BaseException as error:
+        error.add_note(f"while probing {join_key(root, video.key)}")  # a defect of ours: at least say where
+        raise
     if info.num_frames < 1:
         return failed(FAILED, "no frame can be shown")
     return Outcome(

@@ -77,13 +77,16 @@ class KeepRun(keras.callbacks.Callback):  # type: ignore[misc]  # Keras carries 
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Write down what the epoch gave, and the model."""
-        figures = logs or {}
-        row = {
-            "epoch": epoch,
-            **{name: float(figures[name]) for name in ("accuracy", "loss", "val_accuracy", "val_loss")},
-            "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
-            "seconds": round(time.monotonic() - self._begun, 3),
-        }
+        figures = {name: float(value) for name, value in (logs or {}).items()}
+        row = EpochRow(
+            epoch=epoch,
+            loss=figures["loss"],
+            accuracy=figures["accuracy"],
+            val_loss=figures["val_loss"],
+            val_accuracy=figures["val_accuracy"],
+            learning_rate=float(self.model.optimizer.learning_rate.numpy()),
+            seconds=round(time.monotonic() - self._begun, 3),
+        )
         self.state = self.state.after(row)
         self._folder.write_epoch(self.model, self.state)
         if self._on_epoch is not None:

@@ -20,7 +20,7 @@ from clipfeed.index import build_index
 from clipfeed.learn.config import RunConfig, SplitSource, TrainOptions
 from clipfeed.learn.runs import PartDigest, RunFolder
 from clipfeed.records import VideoIndex
-from clipfeed.split import split_index
+from clipfeed.split import SplitReport, describe_split, split_index
 
 __all__ = ["Data", "Parts", "digest_part", "find_part", "make_parts", "part_columns"]
 
@@ -33,11 +33,19 @@ _OPTIONAL_COLUMNS = ("starts", "ends", "weights")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of a data set by name, at least "train" and "val", and who cut them."""
+    """The parts of a data set.
+
+    Attributes:
+        by_name: The parts, at least "train" and "val".
+        source: Who cut them.
+        class_names: Text of each label in label order.
+        report: Sizes and leak rates; None where the caller has cut them.
+    """
 
     by_name: Mapping[str, VideoIndex]
     source: SplitSource
     class_names: tuple[str, ...]
+    report: SplitReport | None
 
     @property
     def root(self) -> str:
@@ -58,7 +66,35 @@ def make_parts(
         LayoutError: If a part is missing or empty, or there are no classes to learn.
         ValueError: If the labels are no class numbers.
     """
-    by_name, source = _cut(data, options, index=index, progress=progress)
+    if isinstance(data, Mapping):
+        _check_present(data)
+        return Parts(by_name=dict(data), source="given", class_names=_class_names(data), report=None)
+    whole = _whole(data, options, index=index, progress=progress)
+    folders = whole.folder_parts()
+    fractions = {"train": 1 - options.validation_split, "val": options.validation_split}
+    by_name = folders or split_index(whole, fractions=fractions, seed=options.seed, groups=options.groups)
+    _check_present(by_name)
+    return Parts(
+        by_name=by_name,
+        source="folders" if folders else "split",
+        class_names=_class_names(by_name),
+        report=describe_split(whole, by_name, seed=None if folders else options.seed, groups=options.groups),
+    )
+
+
+def _whole(
+    data: StrPath | VideoIndex,
+    options: TrainOptions,
+    *,
+    index: StrPath | None,
+    progress: Callable[[int, int], None] | None,
+) -> VideoIndex:
+    if isinstance(data, VideoIndex):
+        return data
+    return build_index(data, index=index, follow_links=options.follow_links, progress=progress)
+
+
+def _check_present(by_name: Mapping[str, VideoIndex]) -> None:
     for name in ("train", "val"):
         if name not in by_name or not len(by_name[name]):
             raise LayoutError(
@@ -68,28 +104,6 @@ def make_parts(
                 expected="at least one video, and videos of at least two sources for a split",
                 remedy="add videos from other sources, or another validation_split, or groups=None (which leaks)",
             )
-    return Parts(by_name=dict(by_name), source=source, class_names=_class_names(by_name))
-
-
-def _cut(
-    data: Data,
-    options: TrainOptions,
-    *,
-    index: StrPath | None,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[Mapping[str, VideoIndex], SplitSource]:
-    if isinstance(data, Mapping):
-        return data, "given"
-    whole = (
-        data
-        if isinstance(data, VideoIndex)
-        else build_index(data, index=index, follow_links=options.follow_links, progress=progress)
-    )
-    folders = whole.folder_parts()
-    if folders:
-        return folders, "folders"
-    fractions = {"train": 1 - options.validation_split, "val": options.validation_split}
-    return split_index(whole, fractions=fractions, seed=options.seed, groups=options.groups), "split"
 
 
 def _class_names(by_name: Mapping[str, VideoIndex]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -34,12 +34,32 @@ from clipfeed.learn.config import RunConfig
 
 __all__ = ["Checkpoint", "EpochRow", "PartDigest", "RunFolder", "RunState", "check_is_free", "create_run", "open_run"]
 
-EpochRow: TypeAlias = Mapping[str, float]
-"""What one epoch gave: "epoch" (from 0), "accuracy", "loss", "val_accuracy", "val_loss", "learning_rate", "seconds"."""
-
 Checkpoint: TypeAlias = Literal["last", "best"]
 
 _STATE_MEMBER = "clipfeed.json"  # beside Keras's own members of the .keras archive; Keras ignores it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRow:
+    """What one epoch gave: a row of `history.csv`.
+
+    Attributes:
+        epoch: Its number, from 0.
+        loss: Mean cross-entropy over the training part, while the weights changed.
+        accuracy: Share of the training clips that were right, 0..1, while the weights changed.
+        val_loss: Mean cross-entropy over the validation part after the epoch.
+        val_accuracy: Share of the validation videos that are right after the epoch, 0..1.
+        learning_rate: In this epoch.
+        seconds: It took, validation included.
+    """
+
+    epoch: int
+    loss: float
+    accuracy: float
+    val_loss: float
+    val_accuracy: float
+    learning_rate: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +97,18 @@ class RunState:
         """Give the state as JSON knows it."""
         split = {name: asdict(digest) for name, digest in self.split.items()}
         plain = {name: getattr(self, name) for name in ("epochs_done", "seed", "best_epoch")}
-        return {**plain, "split": split, "history": [dict(row) for row in self.history]}
+        return {**plain, "split": split, "history": [asdict(row) for row in self.history]}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunState:
         """Read what `to_json` gave."""
         split = {name: PartDigest(**digest) for name, digest in document["split"].items()}
-        return cls(**{**document, "split": split, "history": tuple(document["history"])})
+        history = tuple(EpochRow(**row) for row in document["history"])
+        return cls(**{**document, "split": split, "history": history})
 
     def after(self, row: EpochRow) -> RunState:
         """Give the state after one more epoch."""
-        is_better = self.best_epoch is None or row["val_accuracy"] > self.history[self.best_epoch]["val_accuracy"]
+        is_better = self.best_epoch is None or row.val_accuracy > self.history[self.best_epoch].val_accuracy
         return RunState(
             epochs_done=self.epochs_done + 1,
             seed=self.seed,
@@ -189,9 +210,7 @@ class RunFolder:
     def write_state(self, state: RunState) -> None:
         """Write the files that repeat what `last.keras` holds."""
         self.write_json("state.json", state.to_json())
-        if state.history:
-            header = list(state.history[-1])
-            self.write_csv("history.csv", header, ([row.get(name, "") for name in header] for row in state.history))
+        self.write_csv("history.csv", [entry.name for entry in fields(EpochRow)], map(astuple, state.history))
 
     def _write_model(self, model: Any, name: Checkpoint, state: RunState) -> None:  # noqa: ANN401  # a keras.Model
         path = self.checkpoint(name)

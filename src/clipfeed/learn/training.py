@@ -25,6 +25,7 @@ from clipfeed.learn.evaluation import Evaluation, judge, write_evaluation
 from clipfeed.learn.models import build_model
 from clipfeed.learn.runs import EpochRow, RunFolder, RunState, check_is_free, create_run, open_run
 from clipfeed.records import ClipSpec, Failure, VideoIndex
+from clipfeed.split import SplitReport
 
 __all__ = ["Listener", "TrainedRun", "resume", "train"]
 
@@ -37,12 +38,14 @@ class Listener:
 
     Attributes:
         on_index: Called with (files done, files to open) while the index is built.
+        on_split: Called with the split's sizes and leak rates before training begins.
         on_step: Called with (steps done, steps in all) after each training step.
         on_epoch: Called with an epoch's row once the epoch is kept.
         verbose: Keras's own: 0 silent, 1 a bar, 2 a line an epoch.
     """
 
     on_index: Callable[[int, int], None] | None = None
+    on_split: Callable[[SplitReport], None] | None = None
     on_step: Callable[[int, int], None] | None = None
     on_epoch: Callable[[EpochRow], None] | None = None
     verbose: int = 0
@@ -110,6 +113,8 @@ def train(
     listener = listener or Listener()
     options = options or TrainOptions()
     parts = make_parts(data, options, index=index, progress=listener.on_index)
+    if listener.on_split is not None and parts.report is not None:
+        listener.on_split(parts.report)
     config = RunConfig(
         directory=str(Path(parts.root).absolute()),
         index=None if index is None else str(Path(index).absolute()),

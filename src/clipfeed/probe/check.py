@@ -7,11 +7,13 @@ from typing import BinaryIO
 
 import av.logging
 
+from clipfeed import storage
 from clipfeed._ffmpeg import OpenVideo, captured_log
 from clipfeed.probe.counted import Deadline
 from clipfeed.probe.counting import Decoded, decode_all
+from clipfeed.probe.opening import open_bytes, open_explained
 from clipfeed.probe.refusal import explain_without_frames
-from clipfeed.probe.tiers import open_found, probe_video
+from clipfeed.probe.tiers import probe_video
 from clipfeed.records import FoundVideo, VideoInfo, join_key
 
 __all__ = ["CheckedVideo", "check_video"]
@@ -65,7 +67,12 @@ def check_video(root: str, found: FoundVideo, *, max_seconds: float = 600.0) -> 
     """
     path = join_key(root, found.key)
     info = probe_video(root, found, max_seconds=max_seconds)
-    with captured_log() as lines, open_found(root, found) as (video, file):
+    source = storage.local_path(root, found.key)
+    with (
+        captured_log() as lines,
+        open_bytes(root, found) as file,
+        open_explained(source, path, file, found.size_bytes) as video,
+    ):
         seen = decode_all(video, Deadline(max_seconds, path=path))
         if seen.num_frames == 0:
             raise explain_without_frames(path, video.codec_name, seen, found.size_bytes)

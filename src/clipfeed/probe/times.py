@@ -43,7 +43,7 @@ def average_rate(stated: Fraction | None, pts: IndexArray | None, time_base: Fra
         pts: (n,) int64 times of all frames, or None where they are not known.
         time_base: Seconds of one unit of `pts`.
     """
-    stated = stated if stated and stated > 0 else None
+    stated = stated if stated and stated.numerator > 0 else None
     if pts is None or len(pts) < 2 or pts[-1] <= pts[0]:
         return stated
     measured = (len(pts) - 1) / (int(pts[-1] - pts[0]) * time_base)

@@ -84,7 +84,8 @@ class ClipSpec:
         check_choice("interpolation", self.interpolation, INTERPOLATIONS)
         check_choice("aspect", self.aspect, ASPECTS)
         check_choice("color_mode", self.color_mode, COLOR_MODES)
-        if not isinstance(self.sampling, SamplingPolicy) and self.sampling not in ("uniform", "stride"):
+        is_policy = isinstance(self.sampling, SamplingPolicy) and not isinstance(self.sampling, type)
+        if not is_policy and self.sampling not in ("uniform", "stride"):
             raise ValueError(
                 f'sampling={self.sampling!r}: expected "uniform", "stride" or a policy such as cf.Segments()'
             )

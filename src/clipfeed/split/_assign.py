@@ -9,7 +9,7 @@
 What a file added to the data set can move, and why: in step 2 a group stands before a cut exactly if the middle of its
 rows does, and one file shifts all middles and the cut by less than one row, while middles are at least one row apart:
 **at most the one group at each cut of that class moves**. Step 1 counts groups, so files do not shift it. Only step 3,
-and a file that makes a group span one class more, can move more; each class then stays within one group.
+and a file that makes a group span one class more, can move more.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _nearest_first(spanning: IndexArray, places: NDArray[np.float64], shares: Sh
 def _even_out(table: GroupTable, sides: IndexArray, shares: Shares, candidates: IndexArray) -> IndexArray:
     """Let spanning groups change sides until no class is far off, or no change helps.
 
-    Every change lowers (number of absences, sum over classes of squared deviation / size), so this ends.
+    Every change lowers (absences, sum over classes of squared deviation / size), in this order, so this ends.
     """
     balance = _Balance.of(table, sides, shares)
     changed = bool(balance.off_classes.any())
@@ -219,7 +219,7 @@ class _Balance:
             if other != part and any(self._would_help(number, part, other) for number, _ in cells)
         ]
         best = min(options, default=None)
-        return best[1] if best is not None and best[0] < (0, -EPSILON) else None
+        return best[1] if best is not None and best[0] < (0, 0.0) else None
 
     def move(self, cells: Sequence[tuple[int, int]], part: int, other: int) -> None:
         """Move a group from one part to another."""
@@ -238,11 +238,14 @@ class _Balance:
         return bool(is_off or self._is_absent(number, other))
 
     def _cost(self, cells: Sequence[tuple[int, int]], part: int, other: int) -> tuple[int, float]:
-        """Give the change in absences, and in the sum of squared deviations over class size."""
+        """Give the change in absences, and in the sum of squared deviations over class size.
+
+        The sum is rounded, so that every machine decides alike.
+        """
         absences, deviation = 0, 0.0
         for number, rows in cells:
             absences += int(self.required[number, part] and self.num_groups[number, part] == 1)
             absences -= int(self._is_absent(number, other))
             difference = float(self.excess[number, other] - self.excess[number, part])
             deviation += 2.0 * rows * (rows + difference) / int(self.sizes[number])
-        return absences, round(deviation, 9)
+        return absences, round(deviation, 6)

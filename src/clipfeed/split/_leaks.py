@@ -75,7 +75,7 @@ def _leak_error(
 ) -> LeakError:
     what, sides = max(leaks.items())  # groups before files
     num_groups = sum(name.startswith("group") for name in leaks)
-    files = [f"{name}: {join_key(parts[name].root, parts[name].records[row].key)}" for name, row in sides]
+    files = [f"{name}: {join_key(parts[name].root, parts[name].keys[row])}" for name, row in sides]
     return LeakError(
         f"{what} stands in two parts ({num_groups} groups and {len(leaks) - num_groups} files do)",
         stage="split",

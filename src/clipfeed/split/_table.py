@@ -46,11 +46,9 @@ class ClassRows:
 
 
 def _class_name(index: VideoIndex, label: int) -> str:
-    names = index.class_names
     if label < 0:
         return "(no class)"
-    if names is None or (index.given_labels is not None and str(label) in names):
-        return str(label)
+    names = index.class_names or ()
     return names[label] if label < len(names) else str(label)
 
 

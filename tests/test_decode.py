@@ -1,0 +1,48 @@
+"""What the decode package promises to those who build on it; the frames themselves are `contracts`' business."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import numpy as np
+
+from clipfeed import decode
+from clipfeed.decode import DecodedFrames, Decoder, PlainDecoder
+from clipfeed.decode.trouble import describe_indices
+
+
+def test_the_plain_decoder_has_the_protocols_signature() -> None:
+    own = inspect.signature(PlainDecoder.decode)
+    promised = inspect.signature(Decoder.decode)
+    assert [(p.name, p.kind, p.default) for p in own.parameters.values()] == [
+        (p.name, p.kind, p.default) for p in promised.parameters.values()
+    ]
+
+
+def test_the_package_gives_what_others_need() -> None:
+    assert decode.__all__ == ["DecodedFrames", "Decoder", "PlainDecoder", "reformat_arguments"]
+
+
+def test_decoded_frames_print_without_their_pixels_and_pickle() -> None:
+    decoded = DecodedFrames(frames=np.full((2, 3, 4, 3), 7, np.uint8), num_corrupt=1)
+    assert repr(decoded) == "DecodedFrames(num_corrupt=1)"
+    again = pickle.loads(pickle.dumps(decoded))
+    assert again.num_corrupt == 1
+    np.testing.assert_array_equal(again.frames, decoded.frames)
+
+
+def test_a_pickled_decoder_keeps_its_time_limit() -> None:
+    assert repr(pickle.loads(pickle.dumps(PlainDecoder(timeout_seconds=5)))) == "PlainDecoder(timeout_seconds=5)"
+
+
+def test_a_plan_is_described_as_one_would_say_it() -> None:
+    assert describe_indices(np.arange(290, 322, 2)) == "16 frames, every 2nd from frame 290"
+    assert describe_indices(np.arange(0, 90, 3)) == "30 frames, every 3rd from frame 0"
+    assert describe_indices(np.arange(0, 121, 11)) == "11 frames, every 11th from frame 0"
+    assert describe_indices(np.arange(0, 220, 22)) == "10 frames, every 22nd from frame 0"
+    assert describe_indices(np.arange(7, 12)) == "5 frames from 7 to 11"
+    assert describe_indices(np.array([3, 10, 11])) == "3 frames from 3 to 11"
+    assert describe_indices(np.array([0, 61])) == "2 frames from 0 to 61"
+    assert describe_indices(np.array([3])) == "1 frame from 3 to 3"
+    assert describe_indices(np.array([4, 0, 1, 4])) == "4 frames from 0 to 4"
