@@ -9,7 +9,6 @@ import numpy as np
 
 from clipfeed import decode
 from clipfeed.decode import DecodedFrames, Decoder, PlainDecoder
-from clipfeed.decode.trouble import describe_indices
 
 
 def test_the_plain_decoder_has_the_protocols_signature() -> None:
@@ -34,15 +33,3 @@ def test_decoded_frames_print_without_their_pixels_and_pickle() -> None:
 
 def test_a_pickled_decoder_keeps_its_time_limit() -> None:
     assert repr(pickle.loads(pickle.dumps(PlainDecoder(timeout_seconds=5)))) == "PlainDecoder(timeout_seconds=5)"
-
-
-def test_a_plan_is_described_as_one_would_say_it() -> None:
-    assert describe_indices(np.arange(290, 322, 2)) == "16 frames, every 2nd from frame 290"
-    assert describe_indices(np.arange(0, 90, 3)) == "30 frames, every 3rd from frame 0"
-    assert describe_indices(np.arange(0, 121, 11)) == "11 frames, every 11th from frame 0"
-    assert describe_indices(np.arange(0, 220, 22)) == "10 frames, every 22nd from frame 0"
-    assert describe_indices(np.arange(7, 12)) == "5 frames from 7 to 11"
-    assert describe_indices(np.array([3, 10, 11])) == "3 frames from 3 to 11"
-    assert describe_indices(np.array([0, 61])) == "2 frames from 0 to 61"
-    assert describe_indices(np.array([3])) == "1 frame from 3 to 3"
-    assert describe_indices(np.array([4, 0, 1, 4])) == "4 frames from 0 to 4"

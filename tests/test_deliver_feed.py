@@ -176,7 +176,7 @@ def test_an_error_stops_the_work_ahead_and_comes_out_as_it_is():
 
 
 def test_a_forgotten_feed_stops_its_work():
-    ds, feed = make_feed(num_batches=5)
+    feed = make_feed(num_batches=5)[1]
     feed.begin()
     next(ask(feed, [0]))
     assert our_threads() != []

@@ -20,7 +20,7 @@ def our_threads():
 
 
 def codes(items):
-    return [(int(round(clips[0, 0, 0, 0, 1] * 255)), int(round(clips[0, 0, 0, 0, 0] * 255))) for clips, _ in items]
+    return [tuple(round(float(value) * 255) for value in clips[0, 0, 0, 0, 1::-1]) for clips, _ in items]
 
 
 def test_each_pass_is_the_next_epoch_and_has_len_items():

@@ -23,7 +23,7 @@ NumberedDataset = runpy.run_path(str(Path(__file__).with_name("fit") / "numbered
 
 def codes(ds):
     """(epoch, number) of each batch, from its pixels."""
-    return [tuple(int(round(float(value) * 255)) for value in clips[0, 0, 0, 0, 1::-1]) for clips, _ in ds]
+    return [tuple(round(float(value) * 255) for value in clips[0, 0, 0, 0, 1::-1]) for clips, _ in ds]
 
 
 def epoch_of(number, num_batches=5):

@@ -112,8 +112,11 @@ class _Crew(Generic[T]):
         self._turns.open(self, workers)
 
     def submit(self, number: int) -> Future[T]:
-        """Have a result made; starts a thread if there are fewer than workers."""
+        """Have a result made; starts a thread if there are fewer than workers. Cancelled once the crew is closed."""
         future: Future[T] = Future()
+        if self._stopped.is_set():
+            future.cancel()
+            return future
         self._tasks.put((future, number))
         if len(self._threads) < self._workers:
             begun = threading.Event()

@@ -14,7 +14,6 @@ ELSEWHERE = {
     "__init__": "contracts_of_the_tree/test_imports.py: it holds names and nothing else",
     "__main__": "ci/check_wheel.py runs `python -m clipfeed`; it is one call",
     "_types": "mypy: it holds names of types and nothing else",
-    "cli": "every command is run where its job is tested, and all of them in the tests of the command line",
 }
 
 # Tests of several modules together.

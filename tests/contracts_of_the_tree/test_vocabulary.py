@@ -160,6 +160,7 @@ def test_what_a_user_calls_documents_exactly_its_arguments(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, thing in USERS.items() if inspect.isfunction(thing)])
 def test_what_a_user_calls_says_what_it_gives_and_what_it_raises(name: str) -> None:
     thing, found = USERS[name], sections(USERS[name])
+    # What a function gives may stand in its first line, which then begins with what the reader gets.
     if thing.__annotations__.get("return") not in (None, "None"):
         first_line = (inspect.getdoc(thing) or "").splitlines()[0]
         assert "Returns" in found or first_line.startswith(("Give", "Say", "Judge", "Train", "Go on")), "no Returns"

@@ -60,7 +60,7 @@ def main():
     measure = Measure()
     model.fit(train, validation_data=validation, epochs=EPOCHS, verbose=0, callbacks=[measure])
     print(json.dumps(measure.megabytes), flush=True)
-    many = adapt(NumberedDataset(num_batches=40, batch_size=8, spec=spec, memory_budget=10**8))
+    many = adapt(NumberedDataset(num_batches=40, batch_size=8, spec=spec, memory_budget=10**8, rounds=60_000))
     model.fit(many, epochs=5, verbose=0, callbacks=[Leave()])
 
 

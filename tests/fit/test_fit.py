@@ -1,6 +1,6 @@
-"""Real `fit`, `evaluate` and `predict` on TensorFlow, JAX and PyTorch: every batch once an epoch, and nothing left behind.
+"""Real `fit`, `evaluate` and `predict` on TensorFlow, JAX and PyTorch: every batch once an epoch, nothing left behind.
 
-Each backend runs all scenarios in one process of its own (`scenarios.py`); the tests read what the model was given there.
+Each backend runs all scenarios in one process of its own (`scenarios.py`); the tests read what a model was given there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KERAS = [("tensorflow", "keras"), ("jax", "keras"), ("torch", "keras")]
 CASES = [*KERAS, ("tensorflow", "tf")]
 VALIDATION = {"0.25": 3, "0.26": 3, "0.27": 2}
 
-on_every_backend = pytest.mark.parametrize(("backend", "format"), CASES, ids="-".join)
+on_every_backend = pytest.mark.parametrize(("backend", "format"), CASES, ids=lambda name: name)
 
 
 def run_child(script, backend, *args):

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import typer
 
 from clipfeed.cli import check, demo, evaluate, index, predict, split, train
-
-# TensorFlow's start-up notices go to stderr from C++ and bury our lines; whoever wants them sets the variable.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 app = typer.Typer(
     name="clipfeed",

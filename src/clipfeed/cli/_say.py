@@ -26,7 +26,17 @@ IndexFolder = Annotated[
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Threads.", show_default="all usable cores")]
 Target = Annotated[Path, typer.Argument(help="A folder of videos, or one video file.", show_default=False)]
-ValidationSplit = Annotated[float, typer.Option(help="Share of the data for validation, between 0 and 1.")]
+
+
+def _share(value: float) -> float:
+    if not 0 < value < 1:
+        raise typer.BadParameter(f"{value}: expected a share of the data between 0 and 1")
+    return value
+
+
+ValidationSplit = Annotated[
+    float, typer.Option(callback=_share, help="Share of the data for validation, between 0 and 1.")
+]
 Seed = Annotated[int, typer.Option(help="Makes split, order and random clips repeatable.")]
 Groups = Annotated[
     Literal["auto", "none"],

@@ -158,7 +158,8 @@ class _Core:
 
     def draw_epoch(self) -> np.int64:
         """Give the number of the epoch that an iterator begins."""
-        return np.int64(self.epochs.draw())
+        with self._door.passed():
+            return np.int64(self.epochs.draw())
 
     def load(self, epoch: np.int64, number: np.int64) -> list[NDArray[Any]]:
         """Give one batch as arrays: uint8 clips, then labels and weights as the recipe has them.

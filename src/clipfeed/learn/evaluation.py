@@ -193,6 +193,10 @@ def write_evaluation(evaluation: Evaluation, directory: StrPath) -> None:
     """Write `metrics.json` and `predictions.csv` (path, label, predicted, probability) into a folder.
 
     Videos without a prediction are listed at the end of the CSV, with nothing in the last two columns.
+
+    Args:
+        evaluation: What to write.
+        directory: A folder that is there; files of these names in it are replaced.
     """
     folder = RunFolder(Path(directory))
     folder.write_json("metrics.json", {"checkpoint": evaluation.checkpoint, **evaluation.metrics.to_json()})

@@ -64,6 +64,9 @@ def measure(
         class_names: Text of each label in label order.
         num_missing: Videos without a prediction.
 
+    Returns:
+        The figures, shares in 0..1.
+
     Raises:
         ValueError: If the sizes do not fit together, or there is nothing to compare.
 

@@ -265,6 +265,9 @@ def check_is_free(path: StrPath) -> None:
 def open_run(path: StrPath) -> RunFolder:
     """Give a run folder that is there.
 
+    Args:
+        path: The folder that training left.
+
     Raises:
         LayoutError: If it is none.
     """
