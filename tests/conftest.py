@@ -6,10 +6,16 @@ import os
 import threading
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # Its classes hold the asserts of contracts: rewritten, a failure shows both sides.
 pytest.register_assert_rewrite("clipfeed.testing.contracts")
+
+
+# A busy machine is no failure: no test here is a timed one.
+hypothesis.settings.register_profile("clipfeed", deadline=None)
+hypothesis.settings.load_profile("clipfeed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

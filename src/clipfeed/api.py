@@ -14,19 +14,18 @@ from typing import Any, Literal, get_args
 
 from clipfeed._types import ColorMode, DataFormat, Interpolation, LabelMode, ShortVideos, StrPath
 from clipfeed.dataset import Limits, VideoDataset, checked_batch_size, errors_for
-from clipfeed.deliver import Delivery, deliver, require_format
+from clipfeed.deliver import Delivery, Format, deliver, require_format
 from clipfeed.errors import LayoutError
 from clipfeed.index import build_index
 from clipfeed.ledger import ErrorPolicy
 from clipfeed.progress import track
 from clipfeed.records import ClipSpec, Failure, SamplingPolicy, VideoIndex, check_choice
-from clipfeed.split import describe_split, split_index
+from clipfeed.split import Groups, describe_split, split_index
+from clipfeed.transform import aspect_of
 
 __all__ = ["video_dataset_from_directory"]
 
 Subset = Literal["training", "validation", "both", "test"]
-Groups = Literal["auto"] | Callable[[str], str] | Mapping[str, str] | None
-Format = Literal["tf", "keras", "numpy"]
 
 _PART_OF_SUBSET = {"training": "train", "validation": "val", "test": "test"}
 _NUM_LISTED = 10
@@ -140,7 +139,7 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
         sampling=sampling,
         short_videos=short_videos,
         interpolation=interpolation,
-        aspect=_aspect(crop_to_aspect_ratio, pad_to_aspect_ratio),
+        aspect=aspect_of(crop_to_aspect_ratio=crop_to_aspect_ratio, pad_to_aspect_ratio=pad_to_aspect_ratio),
         color_mode=color_mode,
         clips_per_video=clips_per_video,
     )
@@ -226,12 +225,6 @@ class _Choice:
     def trainings(self) -> tuple[bool, ...]:
         """For each wanted subset, whether it is for training: shuffled, and neither validation nor test."""
         return tuple(self.shuffle and subset == "training" for subset in self.subsets)
-
-
-def _aspect(crop: bool, pad: bool) -> Literal["stretch", "crop", "pad"]:
-    if crop and pad:
-        raise ValueError("crop_to_aspect_ratio=True and pad_to_aspect_ratio=True: expected at most one of the two")
-    return "crop" if crop else "pad" if pad else "stretch"
 
 
 def _checked_seed(seed: int | None, *, shuffle: bool, validation_split: float | None) -> int:

@@ -27,6 +27,7 @@ def describe_video(video: OpenVideo, tier: Tier, counted: Counted) -> VideoInfo:
     time_base = stream.time_base or Fraction(1)
     pts = None if video.container_name == "avi" else counted.pts  # AVI has no times, only slots, one a frame
     is_variable = pts is not None and not is_evenly_spaced(pts, time_base)
+    stated = (stream.average_rate,) if pts is None else (stream.average_rate, stream.base_rate)
     aspect = stream.sample_aspect_ratio
     return VideoInfo(
         container=video.container_name,
@@ -36,7 +37,7 @@ def describe_video(video: OpenVideo, tier: Tier, counted: Counted) -> VideoInfo:
         height=first.height if first else stream.codec_context.height,
         rotation=_quarter_turn(first.degrees) if first else 0,
         sample_aspect_ratio=aspect if aspect and aspect.numerator > 0 else Fraction(1),
-        average_fps=average_rate(stream.average_rate, pts, time_base),
+        average_fps=average_rate(stated, pts, time_base),
         time_base=time_base,
         is_variable_rate=is_variable,
         num_frames_from_header=stream.frames or None,

@@ -218,11 +218,13 @@ class ShownCounter:
         num_vops, first_vop = group.num_vops[waits], group.first_vop[waits]
         waiting = group.vops[first_vop + num_vops - 1]
         is_lost = (
-            (num_waiting[waits] > 1)
-            | (num_vops > 2)
-            | (group.ends[waits] - waiting <= SMALL_SAMPLE_BYTES)
-            | ((num_vops > 1) & (waiting - group.vops[first_vop] <= SMALL_SAMPLE_BYTES))
-            | (group.data.take(waiting + 4, mode="clip") & _NEVER_WAITS != 0)
+            (num_waiting[waits] > 1) | (num_vops > 2) | (group.data.take(waiting + 4, mode="clip") & _NEVER_WAITS != 0)
+        )
+        small = np.concatenate(
+            (
+                waiting[group.ends[waits] - waiting <= SMALL_SAMPLE_BYTES],
+                first[(num_vops > 1) & (waiting - first <= SMALL_SAMPLE_BYTES)],
+            )
         )
         self._is_doubtful |= 1 in is_lost.tobytes() or self._drops_waiting(group, num_waiting)
         self._num_waiting = int(num_waiting[-1])

@@ -89,7 +89,8 @@ def count_by_table(
     extradata = video.stream.codec_context.extradata
     if not _is_sound(table, size_bytes) or not starts_decodable(first, video.codec_name, extradata):
         return None
-    if not _is_evenly_timed(table, video.stream.time_base or Fraction(1)):
+    # Uneven decoding times mean uneven frames, whose times only the packets tell.
+    if table.timestamps is not None and not is_evenly_spaced(table.timestamps, video.stream.time_base or Fraction(1)):
         return None
     num_hidden = 0 if table.is_discarded is None else int(np.count_nonzero(table.is_discarded))
     num_frames: int | None = len(table) - num_hidden
@@ -102,10 +103,3 @@ def count_by_table(
 def _is_sound(table: SampleTable, size_bytes: int) -> bool:
     """Tell whether every sample lies inside the file and has bytes, and the first one is a key."""
     return table.min_bytes > 0 and bool(table.is_key[0]) and bool(np.maximum.reduce(table.ends) <= size_bytes)
-
-
-def _is_evenly_timed(table: SampleTable, time_base: Fraction) -> bool:
-    """Uneven decoding times mean uneven frames, whose times only the packets tell."""
-    if table.timestamps is None or table.is_discarded is None:
-        return True
-    return is_evenly_spaced(table.timestamps[~table.is_discarded], time_base)

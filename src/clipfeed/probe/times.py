@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -12,8 +13,6 @@ __all__ = ["average_rate", "is_evenly_spaced"]
 
 _ROUNDING = Fraction(1, 1000)
 """Seconds. Matroska and FLV round times to 1 ms, and keep that when they are copied to a finer time base."""
-
-_MAX_RATE_DIFFERENCE = Fraction(1, 50)
 
 
 def is_evenly_spaced(pts: IndexArray, time_base: Fraction) -> bool:
@@ -33,20 +32,20 @@ def is_evenly_spaced(pts: IndexArray, time_base: Fraction) -> bool:
     return bool((np.abs(pts - pts[0] - grid) <= tolerance + 1e-6).all())
 
 
-def average_rate(stated: Fraction | None, pts: IndexArray | None, time_base: Fraction) -> Fraction | None:
+def average_rate(stated: Iterable[Fraction | None], pts: IndexArray | None, time_base: Fraction) -> Fraction | None:
     """Give the average number of frames a second.
 
-    The container's own figure is exact (30000/1001) where it is right; times show whether it is.
+    A stated rate is exact (30000/1001) where it is right; times, which may be rounded, show whether it is.
 
     Args:
-        stated: What the container says, or None.
+        stated: What the container says, the most trusted first; None for nothing.
         pts: (n,) int64 times of all frames, or None where they are not known.
         time_base: Seconds of one unit of `pts`.
     """
-    stated = stated if stated and stated.numerator > 0 else None
+    rates = [rate for rate in stated if rate and rate.numerator > 0]
     if pts is None or len(pts) < 2 or pts[-1] <= pts[0]:
-        return stated
-    measured = (len(pts) - 1) / (int(pts[-1] - pts[0]) * time_base)
-    if stated and abs(stated - measured) <= _MAX_RATE_DIFFERENCE * measured:
-        return stated
-    return measured.limit_denominator(1_000_000)
+        return rates[0] if rates else None
+    num_steps, seconds = len(pts) - 1, int(pts[-1] - pts[0]) * time_base
+    tolerance = 2 * max(_ROUNDING, time_base)
+    exact = next((rate for rate in rates if abs(num_steps / rate - seconds) <= tolerance), None)
+    return exact or (num_steps / seconds).limit_denominator(1_000_000)
