@@ -11,7 +11,7 @@ from clipfeed.dataset import VideoDataset
 from clipfeed.deliver._keras import to_keras
 from clipfeed.deliver._numpy import to_numpy
 from clipfeed.deliver._tensorflow import to_tensorflow
-from clipfeed.deliver.frameworks import require_format
+from clipfeed.deliver.frameworks import Format, require_format
 from clipfeed.deliver.items import Delivery
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Delivery",
     "EpochSync",
+    "Format",
     "deliver",
     "require_format",
     "to_keras",

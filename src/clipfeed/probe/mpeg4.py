@@ -40,6 +40,7 @@ SMALL_SAMPLE_BYTES = 24
 _B_VOP = 2  # vop_coding_type: 0 is I, 1 P, 2 B, 3 S
 _NEVER_WAITS = 0x40  # the bit of the byte behind a VOP's start code that tells P and S from I and B
 _SEQUENCE_CODE = 0xB0  # last byte of a visual object sequence's start code
+_MAX_UNSEARCHED_BYTES = 7  # FFmpeg does not look for a VOP to hold in a rest as short as this
 _MAX_SECONDS = 40  # modulo_time_base is one 1-bit a second; more do not fit into the bytes looked at
 
 _WORD, _CODE = np.dtype("<u2"), np.dtype("<u4")
@@ -126,15 +127,14 @@ def find_vops(data: NDArray[np.uint8], masks: NDArray[np.bool_] | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Consecutive samples and the VOPs that begin in them; per-sample arrays are (n,) int64."""
+    """Consecutive samples, arrays of (n,), and the VOPs that begin in them, arrays of (k,); all int64 but the data."""
 
     data: NDArray[np.uint8]
     starts: IndexArray
-    ends: IndexArray
-    vops: IndexArray  # (k + 1,) positions, the last one behind the data
-    first_vop: IndexArray  # number of the sample's first VOP, or of the next one where it has none
-    num_vops: IndexArray
-    num_pictures: IndexArray  # VOPs less the empty ones
+    vops: IndexArray  # where they begin
+    vop_bytes: IndexArray  # to the next VOP or the end of the sample
+    num_vops: IndexArray  # of each sample
+    num_pictures: IndexArray  # the same without empty VOPs
 
 
 class ShownCounter:
@@ -181,29 +181,35 @@ class ShownCounter:
             ends: (n,) int64, where they end, at most m.
             masks: As for `find_vops`.
         """
-        vops = np.concatenate((find_vops(data, masks), (len(data),)))
-        first_vop = vops.searchsorted(starts)
-        num_vops = vops.searchsorted(ends - 4) - first_vop
-        first = vops[first_vop]
-        small = ((ends - first <= SMALL_SAMPLE_BYTES) & (num_vops > 0)).nonzero()[0]
-        is_coded = _read_vop_coded(data, first[small], self._time_bits or 1)
+        vops = find_vops(data, masks)
+        sample = starts.searchsorted(vops, side="right") - 1
+        vop_bytes = np.minimum(np.concatenate((vops[1:], (len(data),))), ends[sample]) - vops
+        if 1 in (vop_bytes <= len(_VOP_START)).tobytes():  # bytes between samples look like a VOP
+            is_inside = vop_bytes > len(_VOP_START)
+            vops, sample, vop_bytes = vops[is_inside], sample[is_inside], vop_bytes[is_inside]
+        small = (vop_bytes <= SMALL_SAMPLE_BYTES).nonzero()[0]
+        is_coded = _read_vop_coded(data, vops[small], self._time_bits or 1)
         if is_coded is None:
             self._is_doubtful = True
             return
-        num_pictures = num_vops.copy()
-        num_pictures[small] -= ~is_coded
-        group = _Group(data, starts, ends, vops, first_vop, num_vops, num_pictures)
+        num_vops = np.bincount(sample, minlength=len(starts))
+        has_empty = sample[small[~is_coded]]
+        num_pictures = num_vops - np.bincount(has_empty, minlength=len(starts))
+        self._is_doubtful |= 1 in (num_vops[has_empty] > 1).tobytes()
+        self._count(_Group(data, starts, vops, vop_bytes, num_vops, num_pictures))
+
+    def _count(self, group: _Group) -> None:
         if len(self._first_kinds) < 2:
             self._first_kinds += _first_kinds(group)[: 2 - len(self._first_kinds)]
             self._is_doubtful |= _B_VOP in self._first_kinds
         if self._is_packed:
             shows_nothing = self._take_from_queue(group)
         else:
-            shows_nothing = num_pictures == 0
-            self._has_b |= 1 in (data.take(vops[:-1] + 4) >> 6 == _B_VOP).tobytes()
-            self._is_doubtful |= bool(np.maximum.reduce(num_vops) > 1)
-        self._num_shown += len(starts) - int(np.count_nonzero(shows_nothing))
-        self._has_empty |= 1 in (shows_nothing & (num_vops > 0)).tobytes()
+            shows_nothing = group.num_pictures == 0
+            self._has_b |= 1 in (group.data[group.vops + 4] >> 6 == _B_VOP).tobytes()
+            self._is_doubtful |= bool(np.maximum.reduce(group.num_vops) > 1)
+        self._num_shown += len(group.starts) - int(np.count_nonzero(shows_nothing))
+        self._has_empty |= 1 in (shows_nothing & (group.num_vops > 0)).tobytes()
         self._ends_empty = bool(shows_nothing[-1])
 
     def _take_from_queue(self, group: _Group) -> NDArray[np.bool_]:
@@ -214,17 +220,13 @@ class ShownCounter:
         level = np.add.accumulate(group.num_pictures - 1) + self._num_waiting
         debt = np.minimum.accumulate(np.concatenate(((0,), level)))
         num_waiting = level - debt[1:]
-        waits = num_waiting.nonzero()[0]  # behind these samples a picture waits: the sample's last one
-        num_vops, first_vop = group.num_vops[waits], group.first_vop[waits]
-        waiting = group.vops[first_vop + num_vops - 1]
+        waits = num_waiting.nonzero()[0]  # behind these samples a picture waits, the last one of the sample
+        waiting = (np.add.accumulate(group.num_vops) - 1)[waits]
         is_lost = (
-            (num_waiting[waits] > 1) | (num_vops > 2) | (group.data.take(waiting + 4, mode="clip") & _NEVER_WAITS != 0)
-        )
-        small = np.concatenate(
-            (
-                waiting[group.ends[waits] - waiting <= SMALL_SAMPLE_BYTES],
-                first[(num_vops > 1) & (waiting - first <= SMALL_SAMPLE_BYTES)],
-            )
+            (num_waiting[waits] > 1)
+            | (group.num_vops[waits] > 2)
+            | (group.vop_bytes[waiting] <= _MAX_UNSEARCHED_BYTES)
+            | (group.data[group.vops[waiting] + 4] & _NEVER_WAITS != 0)
         )
         self._is_doubtful |= 1 in is_lost.tobytes() or self._drops_waiting(group, num_waiting)
         self._num_waiting = int(num_waiting[-1])
@@ -234,16 +236,14 @@ class ShownCounter:
         """Tell whether a picture waits in front of a visual object sequence, which empties the queue."""
         is_sequence = group.data.take(group.starts + 3, mode="clip") == _SEQUENCE_CODE
         samples = is_sequence.nonzero()[0].tolist()
-        return any(num_waiting[sample - 1] if sample else self._num_waiting for sample in samples)
+        return any(num_waiting[number - 1] if number else self._num_waiting for number in samples)
 
 
 def _first_kinds(group: _Group) -> list[int]:
-    """Give vop_coding_type of the first pictures, two if there are as many."""
-    kinds: list[int] = []
-    for sample in group.num_pictures.nonzero()[0][:2].tolist():
-        end = group.first_vop[sample] + group.num_vops[sample]
-        kinds += (group.data[group.vops[end - group.num_pictures[sample] : end] + 4] >> 6).tolist()
-    return kinds[:2]
+    """Give vop_coding_type of the first pictures, two if there are as many; in doubt of the VOPs before them, too."""
+    num_empty = int(np.argmax(group.num_pictures > 0))
+    first = int(group.num_vops[:num_empty].sum())
+    return (group.data[group.vops[first : first + 2] + 4] >> 6).tolist()
 
 
 def _read_vop_coded(data: NDArray[np.uint8], vops: IndexArray, time_bits: int) -> NDArray[np.bool_] | None:
