@@ -142,7 +142,7 @@ WRONG = [
     ({"batch_size": 0}, "batch_size=0"),
     ({"num_frames": 0}, "num_frames=0"),
     ({"image_size": (64, -1)}, "image_size"),
-    ({"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True}, "at most one"),
+    ({"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True}, "at most"),
     ({"validation_split": 0.2}, "subset"),
     ({"subset": "training"}, "validation_split"),
     ({"validation_split": 1.5, "subset": "both"}, "between 0 and 1"),

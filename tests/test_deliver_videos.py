@@ -1,4 +1,4 @@
-"""All adapters over real videos: the same clips bit for bit, in the order that was planned, and errors with their file."""
+"""All adapters over real videos: the same clips bit for bit, in the planned order, and errors that name their file."""
 
 from __future__ import annotations
 
@@ -40,25 +40,19 @@ def in_keras_order(ds: object) -> Iterator[object]:
 @pytest.mark.parametrize("options", [{}, {"dtype": "uint8"}, {"dtype": "float16", "value_range": (-1, 1)}])
 def test_every_format_gives_the_same_clips_in_the_same_order(index: cf.VideoIndex, options: dict) -> None:
     ds = cf.VideoDataset(index, SPEC, batch_size=5, training=True, seed=3)
-    by_numpy, by_keras, by_tensorflow = (
-        cf.to_numpy(ds, **options),
-        cf.to_keras(ds, **options),
-        cf.to_tensorflow(ds, **options),
-    )
+    by_numpy, by_keras, by_tensorflow = (make(ds, **options) for make in (cf.to_numpy, cf.to_keras, cf.to_tensorflow))
     for epoch in range(2):
-        expected = [ds.batch(epoch, number) for number in range(3)]
-        for items in (by_numpy, in_keras_order(by_keras), by_tensorflow.as_numpy_iterator()):
-            for batch, (clips, labels) in zip(expected, items, strict=True):
-                assert clips.dtype == options.get("dtype", "float32")
-                assert labels.tolist() == batch.labels.tolist()
-                if clips.dtype == np.uint8:
-                    np.testing.assert_array_equal(clips, batch.clips)
-                    assert (read_frame_numbers(clips) == batch.frame_indices).all()
-        kinds = [
-            list(items) for items in (cf.to_numpy(ds, **options), cf.to_tensorflow(ds, **options).as_numpy_iterator())
-        ]
-        for (left, _), (right, _) in zip(*kinds, strict=True):
-            np.testing.assert_array_equal(left, right)
+        expected = list(by_numpy)
+        for number, (clips, labels) in enumerate(expected):
+            batch = ds.batch(epoch, number)
+            assert clips.dtype == options.get("dtype", "float32")
+            assert labels.tolist() == batch.labels.tolist()
+            if clips.dtype == np.uint8:
+                assert (read_frame_numbers(clips) == batch.frame_indices).all()
+        for items in (in_keras_order(by_keras), by_tensorflow.as_numpy_iterator()):
+            for (clips, labels), (wanted_clips, wanted_labels) in zip(items, expected, strict=True):
+                np.testing.assert_array_equal(clips, wanted_clips)
+                np.testing.assert_array_equal(labels, wanted_labels)
 
 
 def test_paths_and_labels_line_up_with_iteration_in_evaluation(index: cf.VideoIndex) -> None:

@@ -20,7 +20,7 @@ from clipfeed.index import build_index
 from clipfeed.ledger import ErrorPolicy
 from clipfeed.progress import track
 from clipfeed.records import ClipSpec, Failure, SamplingPolicy, VideoIndex, check_choice
-from clipfeed.split import Groups, describe_split, split_index
+from clipfeed.split import Groups, check_groups, describe_split, split_index
 from clipfeed.transform import aspect_of
 
 __all__ = ["video_dataset_from_directory"]
@@ -207,6 +207,7 @@ class _Choice:
     def __post_init__(self) -> None:
         if self.subset is not None:
             check_choice("subset", self.subset, get_args(Subset))
+        check_groups(self.groups)
         share = self.validation_split
         if share is not None and not (isinstance(share, int | float) and 0 < share < 1):
             raise ValueError(f"validation_split={share!r}: expected a number between 0 and 1")

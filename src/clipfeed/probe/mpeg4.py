@@ -164,6 +164,7 @@ class ShownCounter:
         the picture before; and what gets lost of a stream that is packed in another way than described above.
         """
         is_doubtful = self._is_doubtful or self._ends_empty or (self._has_empty and self._has_b)
+        is_doubtful |= _B_VOP in self._first_kinds
         return None if is_doubtful else self._num_shown
 
     def add(
@@ -192,16 +193,16 @@ class ShownCounter:
         if is_coded is None:
             self._is_doubtful = True
             return
+        is_picture = np.ones(len(vops), np.bool_)
+        is_picture[small] = is_coded
+        if len(self._first_kinds) < 2:
+            first = vops[is_picture.nonzero()[0][: 2 - len(self._first_kinds)]]
+            self._first_kinds += (data[first + 4] >> 6).tolist()
         num_vops = np.bincount(sample, minlength=len(starts))
-        has_empty = sample[small[~is_coded]]
-        num_pictures = num_vops - np.bincount(has_empty, minlength=len(starts))
-        self._is_doubtful |= 1 in (num_vops[has_empty] > 1).tobytes()
+        num_pictures = np.bincount(sample[is_picture], minlength=len(starts))
         self._count(_Group(data, starts, vops, vop_bytes, num_vops, num_pictures))
 
     def _count(self, group: _Group) -> None:
-        if len(self._first_kinds) < 2:
-            self._first_kinds += _first_kinds(group)[: 2 - len(self._first_kinds)]
-            self._is_doubtful |= _B_VOP in self._first_kinds
         if self._is_packed:
             shows_nothing = self._take_from_queue(group)
         else:
@@ -224,11 +225,11 @@ class ShownCounter:
         waiting = (np.add.accumulate(group.num_vops) - 1)[waits]
         is_lost = (
             (num_waiting[waits] > 1)
-            | (group.num_vops[waits] > 2)
             | (group.vop_bytes[waiting] <= _MAX_UNSEARCHED_BYTES)
             | (group.data[group.vops[waiting] + 4] & _NEVER_WAITS != 0)
         )
-        self._is_doubtful |= 1 in is_lost.tobytes() or self._drops_waiting(group, num_waiting)
+        has_lost = 1 in is_lost.tobytes() or self._drops_waiting(group, num_waiting)
+        self._is_doubtful |= has_lost or 1 in ((group.num_vops > 1) & (group.num_pictures != group.num_vops)).tobytes()
         self._num_waiting = int(num_waiting[-1])
         return debt[1:] < debt[:-1]
 
@@ -237,13 +238,6 @@ class ShownCounter:
         is_sequence = group.data.take(group.starts + 3, mode="clip") == _SEQUENCE_CODE
         samples = is_sequence.nonzero()[0].tolist()
         return any(num_waiting[number - 1] if number else self._num_waiting for number in samples)
-
-
-def _first_kinds(group: _Group) -> list[int]:
-    """Give vop_coding_type of the first pictures, two if there are as many; in doubt of the VOPs before them, too."""
-    num_empty = int(np.argmax(group.num_pictures > 0))
-    first = int(group.num_vops[:num_empty].sum())
-    return (group.data[group.vops[first : first + 2] + 4] >> 6).tolist()
 
 
 def _read_vop_coded(data: NDArray[np.uint8], vops: IndexArray, time_bits: int) -> NDArray[np.bool_] | None:

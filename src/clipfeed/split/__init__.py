@@ -6,13 +6,14 @@ depends on the order of files: `names` (or the user) has said what belongs toget
 """
 
 from clipfeed.split._leaks import leak_rate, naive_leak_rate, verify_split
-from clipfeed.split._parts import Groups, kfold_index, split_index
+from clipfeed.split._parts import Groups, check_groups, kfold_index, split_index
 from clipfeed.split._report import PartReport, SplitReport, describe_split
 
 __all__ = [
     "Groups",
     "PartReport",
     "SplitReport",
+    "check_groups",
     "describe_split",
     "kfold_index",
     "leak_rate",

@@ -146,15 +146,27 @@ def _cut(index: VideoIndex, shares: Shares, seed: int, groups: Groups) -> _Cut:
     return _Cut(index=index, group_of_row=table.group_of_row, sides=sides, num_groups=table.num_groups)
 
 
+def check_groups(groups: object) -> None:
+    """Refuse what cannot say which videos belong together.
+
+    Raises:
+        ValueError: Names the value and what is allowed.
+    """
+    is_auto = isinstance(groups, str) and groups == "auto"
+    if not (groups is None or is_auto or isinstance(groups, Mapping) or callable(groups)):
+        raise ValueError(f'groups={groups!r}: expected "auto", None, a function of the key or a mapping from keys')
+
+
 def group_texts(index: VideoIndex, groups: Groups) -> Sequence[str]:
     """Give the group of each row.
 
     Raises:
         ValueError: An unknown choice, or a key without group.
     """
+    check_groups(groups)
     if groups is None:
         return index.keys
-    if isinstance(groups, str) and groups == "auto":
+    if isinstance(groups, str):
         return index.groups
     keys = index.keys
     if isinstance(groups, Mapping):
@@ -162,10 +174,8 @@ def group_texts(index: VideoIndex, groups: Groups) -> Sequence[str]:
         if missing:
             raise ValueError(f"groups has no entry for {missing[0]!r}; {len(missing)} of {len(keys)} keys are missing")
         found = [groups[key] for key in keys]
-    elif callable(groups):
-        found = [groups(key) for key in keys]
     else:
-        raise ValueError(f'groups={groups!r}: expected "auto", None, a function of the key or a mapping from keys')
+        found = [groups(key) for key in keys]
     for key, group in zip(keys, found, strict=True):
         if group is None:
             raise ValueError(f"groups gives None for {key!r}; expected a text or a number")
