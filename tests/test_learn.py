@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -346,6 +347,30 @@ def test_files_that_are_not_used_are_listed(videos: Path, index_folder: Path, tm
     assert 0 < len(short) < len(index)
     assert [failure.path for failure in done.left_out] == short
     assert [row["path"] for row in read_csv(Path(done.path) / "left_out.csv")] == short
+
+
+def test_a_damaged_validation_video_ends_training_with_its_name_and_a_training_video_is_left_out(
+    tmp_path: Path,
+) -> None:
+    write_demo_videos(tmp_path / "videos", size=DemoSize(num_sources=3, clips_per_source=1))
+    index = cf.build_index(tmp_path / "videos", index=tmp_path / "index")
+    damaged = damage(Path(index.paths[3]))
+    others = [place for place in range(len(index)) if place != 3]
+    options = TrainOptions(model="conv3d", epochs=1, batch_size=4)
+    clips = replace(CLIPS, sampling="uniform")
+    with pytest.raises(cf.DecodeError, match=re.escape(damaged)):
+        train({"train": index.select(others), "val": index.select([3])}, tmp_path / "one", clips=clips, options=options)
+    done = train({"train": index, "val": index.select([0])}, tmp_path / "two", clips=clips, options=options)
+    assert [failure.path for failure in done.left_out] == [damaged]
+
+
+def damage(path: Path) -> str:
+    """Overwrite the middle of a file and leave size and time as they were."""
+    content, stat = bytearray(path.read_bytes()), path.stat()
+    content[3000:-2000] = bytes(len(content) - 5000)
+    path.write_bytes(content)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    return str(path)
 
 
 def test_one_class_is_refused(videos: Path, index_folder: Path, tmp_path: Path) -> None:

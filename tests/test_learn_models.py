@@ -10,6 +10,9 @@ import pytest
 
 from clipfeed.learn import MODELS, build_model
 
+# Keras reads variables in a way that NumPy 2 will not take for ever.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
 
 def clips_of(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).random(shape, np.float32)

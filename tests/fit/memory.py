@@ -25,7 +25,7 @@ EPOCHS = 30
 
 
 def anonymous_megabytes():
-    """RssAnon once freed memory has gone back: float batches make glibc hoard it."""
+    """RssAnon once freed memory has gone back to the system."""
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     status = Path("/proc/self/status").read_text()

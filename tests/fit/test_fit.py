@@ -14,12 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 HERE = Path(__file__).parent
 KERAS = [("tensorflow", "keras"), ("jax", "keras"), ("torch", "keras")]
 CASES = [*KERAS, ("tensorflow", "tf")]
+# Batches are mapped and unmapped, so that memory measured is memory held: glibc keeps what it had on its heaps, for float
+# batches tens of MB, and gives back only what lies at their ends.
+ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "MALLOC_MMAP_THRESHOLD_": "65536"}
 VALIDATION = {"0.25": 3, "0.26": 3, "0.27": 2}
 
 on_every_backend = pytest.mark.parametrize(("backend", "format"), CASES, ids=lambda name: name)
@@ -33,7 +35,7 @@ def run_child(script, backend, *args):
         pytest.skip(f"not installed: {', '.join(missing)}")
     assert not missing
     with tempfile.TemporaryDirectory() as home:
-        env = os.environ | {"KERAS_BACKEND": backend, "KERAS_HOME": home, "TF_CPP_MIN_LOG_LEVEL": "2"}
+        env = os.environ | ENVIRONMENT | {"KERAS_BACKEND": backend, "KERAS_HOME": home}
         command = [sys.executable, str(HERE / script), *args]
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
 
@@ -214,7 +216,5 @@ def test_thirty_epochs_hold_no_more_memory_and_leaving_in_mid_epoch_does_not_han
     assert child.returncode == 3, child.stderr[-4000:]
     megabytes = json.loads(child.stdout.splitlines()[0])
     assert len(megabytes) == 30
-    warm = np.array(megabytes[10:])  # by then the frameworks have compiled what they compile and filled their pools
-    epochs = np.arange(len(warm))
-    slopes = [(warm[later] - warm[now]) / (later - now) for now in epochs for later in epochs[now + 5 :]]
-    assert np.median(slopes) < 1
+    # By epoch 5 the frameworks have compiled what they compile. One float batch kept an epoch would be 6.3 MB.
+    assert (megabytes[-1] - megabytes[5]) / (len(megabytes) - 6) < 0.3

@@ -17,7 +17,7 @@ from typing import Any
 from clipfeed._types import StrPath
 from clipfeed.dataset import Limits, VideoDataset
 from clipfeed.deliver import to_keras, to_tensorflow
-from clipfeed.deliver.frameworks import import_keras
+from clipfeed.deliver.frameworks import import_keras, import_tensorflow
 from clipfeed.errors import LayoutError
 from clipfeed.learn.config import RunConfig, TrainOptions, describe_changes
 from clipfeed.learn.data import Data, digest_part, find_part, make_parts, part_columns
@@ -282,15 +282,21 @@ class _Training:
         if listener.on_step is not None:
             steps = ShowSteps(listener.on_step, steps_per_epoch=len(self._train_ds), epochs=options.epochs)
             callbacks.append(steps)
-        model.fit(
-            train_data,
-            validation_data=val_data,
-            epochs=options.epochs,
-            initial_epoch=state.epochs_done,
-            shuffle=False,
-            callbacks=[*callbacks, keep],
-            verbose=listener.verbose,
-        )
+        try:
+            model.fit(
+                train_data,
+                validation_data=val_data,
+                epochs=options.epochs,
+                initial_epoch=state.epochs_done,
+                shuffle=False,
+                callbacks=[*callbacks, keep],
+                verbose=listener.verbose,
+            )
+        except _framework_errors() as error:
+            ours = self._train_ds.ledger.last_error or self._val_ds.ledger.last_error
+            if ours is None:
+                raise
+            raise ours from error
         return keep.state
 
     def _left_out(self) -> tuple[Failure, ...]:
@@ -320,6 +326,14 @@ def _delivered(ds: VideoDataset, options: TrainOptions) -> Any:  # noqa: ANN401 
     """On TensorFlow a tf.data.Dataset, whose queues keep to the memory budget; elsewhere a PyDataset."""
     is_tensorflow = import_keras().config.backend() == "tensorflow"
     return (to_tensorflow if is_tensorflow else to_keras)(ds, data_format=options.data_format)
+
+
+def _framework_errors() -> tuple[type[Exception], ...]:
+    """What the backend raises in the place of errors of ours."""
+    if import_keras().config.backend() != "tensorflow":
+        return ()
+    operation_error: type[Exception] = import_tensorflow().errors.OpError
+    return (operation_error,)
 
 
 def _versions() -> dict[str, str]:
