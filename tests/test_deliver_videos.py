@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +72,15 @@ def test_single_clips_and_padded_batches_come_whole(index: cf.VideoIndex) -> Non
     padded = cf.to_tensorflow(cf.VideoDataset(index, SPEC, batch_size=5, pad_last=True, seed=1))
     assert [int(np.sum(weights)) for *_, weights in padded] == [5, 5, 2]
     assert padded.element_spec[0].shape == (5, 4, 48, 48, 3)
+
+
+def test_what_numpy_and_keras_are_given_survives_pickling(index: cf.VideoIndex) -> None:
+    core = cf.VideoDataset(index, SPEC, batch_size=5, seed=3)
+    for ds in (cf.to_numpy(core, dtype="uint8"), cf.to_keras(core, dtype="uint8")):
+        copy = pickle.loads(pickle.dumps(ds))
+        for (clips, labels), (same_clips, same_labels) in zip(ds, copy, strict=True):
+            np.testing.assert_array_equal(clips, same_clips)
+            np.testing.assert_array_equal(labels, same_labels)
 
 
 def test_a_damaged_video_is_named_whatever_the_format(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ import pytest
 HERE = Path(__file__).parent
 KERAS = [("tensorflow", "keras"), ("jax", "keras"), ("torch", "keras")]
 CASES = [*KERAS, ("tensorflow", "tf")]
-# Batches are mapped and unmapped, so that memory measured is memory held: glibc keeps what it had on its heaps, for float
-# batches tens of MB, and gives back only what lies at their ends.
+# Batches are mapped and unmapped, so that memory measured is memory held: of what lay on its heaps glibc gives back
+# the ends only, and hoards tens of MB of float batches.
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "MALLOC_MMAP_THRESHOLD_": "65536"}
 VALIDATION = {"0.25": 3, "0.26": 3, "0.27": 2}
 

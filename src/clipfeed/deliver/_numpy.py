@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 from clipfeed._types import DataFormat, LabelMode
 from clipfeed.dataset import VideoDataset
@@ -33,6 +34,7 @@ class NumpyDataset:
     def __init__(self, ds: VideoDataset, delivery: Delivery) -> None:
         self.clipfeed = ds
         self.epochs = EpochCounter()
+        self._delivery = delivery
         self._recipe = recipe_for(ds, delivery)
 
     def __len__(self) -> int:
@@ -42,6 +44,9 @@ class NumpyDataset:
         with closing(open_epoch(self.clipfeed, self.epochs.draw())) as batches:
             for batch in batches:
                 yield make_item(batch, self._recipe)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NumpyDataset, (self.clipfeed, self._delivery)  # a copy begins at epoch 0
 
     def __repr__(self) -> str:
         return f"<NumpyDataset of {self.clipfeed!r}>"

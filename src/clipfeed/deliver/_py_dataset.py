@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import keras
 
@@ -39,6 +40,9 @@ class ClipPyDataset(keras.utils.PyDataset):  # type: ignore[misc]  # Keras carri
 
     def __len__(self) -> int:
         return len(self.clipfeed)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ClipPyDataset, (self.clipfeed, self._recipe)  # a copy begins at epoch 0
 
     @property
     def num_batches(self) -> int:

@@ -18,13 +18,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from clipfeed._ffmpeg import write_video
-from clipfeed._types import StrPath
+from clipfeed._types import FrameArray, StrPath
 from clipfeed.demo.motion import CLASSES, draw_background, draw_film, render
 from clipfeed.errors import LayoutError
 from clipfeed.prefetch import run_ahead, usable_cores
 from clipfeed.seeds import generator, hash_words
 
-__all__ = ["DemoSize", "write_demo_videos"]
+__all__ = ["DemoSize", "write_demo_videos", "write_frames"]
 
 _FORMAT_VERSION = 1
 _MANIFEST = "clipfeed-demo.json"
@@ -100,13 +100,12 @@ def _write_clip(folder: Path, seed: int, source: int, class_name: str, clip: int
     background = draw_background(generator(seed, 0, "demo background", source))
     film = draw_film(generator(seed, 0, "demo film", hash_words(source, class_name, clip)), background)
     name = f"scene{source:02d}_{class_name}_f_nm_np{len(film.shapes)}_fr_goo_{clip}.avi"
-    write_video(
-        folder / class_name / name,
-        render(film, class_name),
-        fps=_FPS,
-        codec="mpeg4",
-        codec_options=_ENCODER_OPTIONS,
-    )
+    write_frames(folder / class_name / name, render(film, class_name))
+
+
+def write_frames(path: Path, frames: FrameArray) -> None:
+    """Write one video, (T, H, W, 3) uint8; what a frame is decoded to depends on this frame alone."""
+    write_video(path, frames, fps=_FPS, codec="mpeg4", codec_options=_ENCODER_OPTIONS)
 
 
 def _claim(folder: Path, manifest: dict[str, int]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -200,7 +199,7 @@ def find_part(
             f"{len(missing)} of the {len(columns['keys'])} videos of part {name!r} are not here or cannot be used",
             path=whole.root,
             stage="learn",
-            expected=_listed([str(Path(key)) for key in missing]),
+            expected=_listed(missing),
             remedy="put them back, or pass the folder's new place",
         )
     part = whole.select([position_of[key] for key in columns["keys"]], name)

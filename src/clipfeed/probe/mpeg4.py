@@ -95,28 +95,30 @@ def starts_with_intra(sample: bytes) -> bool:
     return len(_VOP_START) <= kind_at < len(sample) and sample[kind_at] >> 6 == 0
 
 
-def find_vops(data: NDArray[np.uint8], masks: NDArray[np.bool_] | None = None) -> IndexArray:
+def find_vops(data: NDArray[np.uint8], masks: NDArray[np.uint64] | None = None) -> IndexArray:
     """Give the positions of all VOP start codes, 00 00 01 B6, of which at least one more byte is there.
 
-    A few passes in C without the GIL, four times as fast as `bytes.find`: words of two bytes at even positions are
-    compared with "01 B6" and with "00 01", eight results become one byte, and only where that is not 0, a few times in
-    64 KiB, bytes are looked at.
+    A few passes in C without the GIL, five times as fast as `bytes.find`: words of two bytes at even positions are
+    compared with "01 B6" and with "00 01", eight results are looked at as one number, and only where that is not 0, a
+    few times in 64 KiB, bytes are.
 
     Args:
         data: (n,) uint8.
-        masks: (2, at least n // 2) bool to work in; made anew if None.
+        masks: (2, at least n // 16 + 1) uint64 to work in; made anew if None.
 
     Returns:
         (k,) int64, rising.
     """
-    words = data[: len(data) & ~1].view(_WORD)
+    num_words = len(data) // 2
     if masks is None:
-        masks = np.empty((2, len(words)), np.bool_)
-    is_candidate, is_odd = masks[0, : len(words)], masks[1, : len(words)]
-    np.equal(words, 0xB601, out=is_candidate)
-    np.equal(words, 0x0100, out=is_odd)
-    np.logical_or(is_candidate, is_odd, out=is_candidate)
-    group = np.packbits(is_candidate).astype(np.bool_).nonzero()[0]
+        masks = np.empty((2, num_words // 8 + 1), np.uint64)
+    masks[:, num_words // 8] = 0  # whose bytes the last words do not fill
+    is_candidate = masks.view(np.bool_)[:, :num_words]
+    words = data[: 2 * num_words].view(_WORD)
+    np.equal(words, 0xB601, out=is_candidate[0])
+    np.equal(words, 0x0100, out=is_candidate[1])
+    eights = masks[:, : num_words // 8 + 1]
+    group = (np.bitwise_or(eights[0], eights[1], out=eights[0]) != 0).nonzero()[0]
     # A code whose candidate is in group g begins at one of the 16 bytes from 16 g - 2 on.
     near = data.take(16 * group[:, None] + _AROUND_GROUP, mode="clip")
     codes = np.ndarray((len(group), 16), _CODE, near, strides=(len(_AROUND_GROUP), 1))
@@ -172,7 +174,7 @@ class ShownCounter:
         data: NDArray[np.uint8],
         starts: IndexArray,
         ends: IndexArray,
-        masks: NDArray[np.bool_] | None = None,
+        masks: NDArray[np.uint64] | None = None,
     ) -> None:
         """Take the next samples, at least one.
 
@@ -188,12 +190,12 @@ class ShownCounter:
         if 1 in (vop_bytes <= len(_VOP_START)).tobytes():  # bytes between samples look like a VOP
             is_inside = vop_bytes > len(_VOP_START)
             vops, sample, vop_bytes = vops[is_inside], sample[is_inside], vop_bytes[is_inside]
-        small = (vop_bytes <= SMALL_SAMPLE_BYTES).nonzero()[0]
+        is_picture = vop_bytes > SMALL_SAMPLE_BYTES
+        small = (~is_picture).nonzero()[0]
         is_coded = _read_vop_coded(data, vops[small], self._time_bits or 1)
         if is_coded is None:
             self._is_doubtful = True
             return
-        is_picture = np.ones(len(vops), np.bool_)
         is_picture[small] = is_coded
         if len(self._first_kinds) < 2:
             first = vops[is_picture.nonzero()[0][: 2 - len(self._first_kinds)]]

@@ -66,7 +66,7 @@ class _Scratch(threading.local):
 
     def __init__(self) -> None:
         self.data = np.empty(_GROUP_BYTES, np.uint8)
-        self.masks = np.empty((2, _GROUP_BYTES // 2), np.bool_)
+        self.masks = np.empty((2, _GROUP_BYTES // 16 + 1), np.uint64)
 
 
 _SCRATCH = _Scratch()
@@ -84,7 +84,7 @@ def count_samples_of_file(file: BinaryIO, starts: IndexArray, ends: IndexArray, 
     Returns:
         The number, or None where only decoding can tell, or where samples overlap or are out of order.
     """
-    if (starts[1:] < ends[:-1]).any():
+    if 1 in (starts[1:] < ends[:-1]).tobytes():
         return None
     counter = ShownCounter(header)
     for first, last in _groups_of(starts, ends):
@@ -105,7 +105,7 @@ def _groups_of(starts: IndexArray, ends: IndexArray) -> Iterator[tuple[int, int]
         first = last
 
 
-def _read(file: BinaryIO, start: int, num_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | None]:
+def _read(file: BinaryIO, start: int, num_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.uint64] | None]:
     """Give bytes of a file, fewer if it ends before, and memory to search them with."""
     file.seek(start)
     if num_bytes > _GROUP_BYTES:
