@@ -26,7 +26,8 @@ def test_public_names_are_the_promised_ones() -> None:
             "AtRate", "Batch", "BudgetError", "ClipSpec", "ClipfeedError", "DecodeError", "Dense", "EpochSync",
             "ErrorPolicy", "Failure", "LayoutError", "LeakError", "Limits", "MissingDependencyError", "ProbeError",
             "Segments", "StaleIndexError", "Stride", "Uniform", "VideoDataset", "VideoIndex", "VideoInfo",
-            "VideoRecord", "__version__", "build_index", "check_videos", "find_videos", "kfold_index", "learn", "load_video",
+            "VideoRecord", "__version__", "build_index", "check_videos",
+            "find_videos", "kfold_index", "learn", "load_video",
             "split_index", "testing", "to_keras", "to_numpy", "to_tensorflow", "video_dataset_from_directory",
         ]
     )  # fmt: skip
