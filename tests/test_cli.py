@@ -164,7 +164,12 @@ def test_train_resume_evaluate_and_predict_go_through(root: Path, tmp_path: Path
              "metrics.json", "predictions.csv"}  # fmt: skip
     assert files <= {path.name for path in run.iterdir()}
     assert call_apart("train", root, "--run", run, *short).returncode == 2  # the folder is taken
-    assert call_apart("train", "--resume", "--run", run).returncode == 0  # nothing is left to do
+    changed = call_apart("train", "--resume", "--run", run, "--model", "lrcn", "--epochs", 2)
+    assert changed.returncode == 2
+    assert "conv3d" in changed.stderr
+    assert "lrcn" in changed.stderr
+    assert call_apart("train", "--resume", "--run", run, "--epochs", 2).returncode == 0
+    assert len((run / "history.csv").read_text().splitlines()) == 3
     judged = json.loads(call_apart("evaluate", run, "--json").stdout)
     assert judged["num_videos"] == json.loads((run / "metrics.json").read_text())["num_videos"]
     video = next((root / "run").iterdir())

@@ -371,6 +371,19 @@ def test_what_cannot_be_written_is_a_value_error_and_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_is_there_is_kept_until_the_new_one_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    path.write_bytes(b"old")
+    with pytest.raises(ValueError, match="nonsense"):
+        write_video(path, pictures(2), fps=25, codec="nonsense")
+    with pytest.raises(ValueError, match="pixels"):
+        write_video(path, pictures(2) + pictures(1, (32, 32)), fps=25)
+    assert path.read_bytes() == b"old"
+    write_video(path, pictures(3), fps=25)
+    assert decode_count(path) == 3
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.mp4"]
+
+
 def test_an_error_of_the_caller_comes_out_as_it_is_and_leaves_no_file(tmp_path: Path) -> None:
     def broken() -> object:
         yield from pictures(3)

@@ -193,6 +193,17 @@ def test_going_on_with_something_else_is_refused_with_both_values(whole: cf.lear
         resume(whole.path, clips=replace(CLIPS, num_frames=5))
 
 
+def test_fewer_epochs_than_are_done_are_refused(whole: cf.learn.TrainedRun) -> None:
+    with pytest.raises(ValueError, match="epochs=2: the run has done 3 already"):
+        resume(whole.path, options=replace(OPTIONS, epochs=2))
+
+
+def test_what_cannot_be_trained_leaves_no_run_folder(videos: Path, index_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="none of the 12 videos is long enough"):
+        train(videos, tmp_path / "run", clips=replace(CLIPS, num_frames=99), options=OPTIONS, index=index_folder)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_changed_split_is_refused(whole: cf.learn.TrainedRun, tmp_path: Path) -> None:
     run = copy_run(whole, tmp_path / "changed")
     split = json.loads((run / "split.json").read_text())
@@ -362,6 +373,14 @@ def test_a_damaged_validation_video_ends_training_with_its_name_and_a_training_v
         train({"train": index.select(others), "val": index.select([3])}, tmp_path / "one", clips=clips, options=options)
     done = train({"train": index, "val": index.select([0])}, tmp_path / "two", clips=clips, options=options)
     assert [failure.path for failure in done.left_out] == [damaged]
+
+    longer = resume(
+        done.path,
+        data=cf.build_index(tmp_path / "videos", index=tmp_path / "index"),
+        options=replace(options, epochs=2),
+    )
+    assert [failure.path for failure in longer.left_out] == [damaged]
+    assert longer.num_videos == {"train": len(index) - 1, "val": 1}
 
 
 def damage(path: Path) -> str:

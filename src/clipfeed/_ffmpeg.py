@@ -14,7 +14,7 @@ import re
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -148,7 +148,7 @@ def write_video(
     """Write frames as a video; the container follows from the file name's suffix.
 
     Args:
-        path: File to write; a file that could not be finished is deleted.
+        path: File to write; it is there only when all of it is, and what stood there before is kept until then.
         frames: (H, W, 3) uint8 0..255 RGB, all of one size, at least one.
         fps: Frames a second.
         codec: FFmpeg's name of an encoder.
@@ -162,24 +162,17 @@ def write_video(
     Raises:
         ValueError: No frame, frames of different size, or something FFmpeg's encoder or muxer does not accept.
     """
-    path = os.fspath(path)
-    num_frames = 0
+    finished = Path(path)
+    partial = finished.with_name(f"{finished.stem}.partial{finished.suffix}")
     try:
-        with av.open(path, "w", container_options=dict(container_options or {})) as container:
+        with av.open(str(partial), "w", container_options=dict(container_options or {})) as container:
             stream = _add_stream(container, codec, fps, _quiet_options(codec, codec_options))
-            for frame in frames:
-                picture = _picture(frame, number=num_frames, stream=stream, pix_fmt=pix_fmt)
-                container.mux(stream.encode(picture))
-                num_frames += 1
-            if num_frames == 0:
-                raise ValueError(f"{path}: a video needs at least one frame, got none")
-            container.mux(stream.encode(None))
-    except BaseException as error:
-        with suppress(OSError):
-            Path(path).unlink()
-        if isinstance(error, av.FFmpegError):
-            raise ValueError(f"{path}: FFmpeg cannot write this with {codec}, {pix_fmt}: {_reason(error)}") from error
-        raise
+            num_frames = _encode(container, stream, frames, pix_fmt)
+        partial.replace(finished)
+    except av.FFmpegError as error:
+        raise ValueError(f"{path}: FFmpeg cannot write this with {codec}, {pix_fmt}: {_reason(error)}") from error
+    finally:
+        partial.unlink(missing_ok=True)
     return num_frames
 
 
@@ -189,6 +182,17 @@ def _add_stream(container: OutputContainer, codec: str, fps: Fraction | int, opt
         raise ValueError(f"codec={codec!r}: expected the name of a video encoder")
     stream.thread_count = 1  # the same bytes on every machine
     return stream
+
+
+def _encode(container: OutputContainer, stream: VideoStream, frames: Iterable[FrameArray], pix_fmt: str) -> int:
+    num_frames = 0
+    for frame in frames:
+        container.mux(stream.encode(_picture(frame, number=num_frames, stream=stream, pix_fmt=pix_fmt)))
+        num_frames += 1
+    if num_frames == 0:
+        raise ValueError("a video needs at least one frame, got none")
+    container.mux(stream.encode(None))
+    return num_frames
 
 
 def _picture(frame: FrameArray, *, number: int, stream: VideoStream, pix_fmt: str) -> VideoFrame:

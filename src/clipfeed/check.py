@@ -130,6 +130,8 @@ def _remarks(seen: CheckedVideo) -> Iterator[str]:
         yield f"{seen.num_errors} packets refused by the decoder"
     if seen.num_corrupt:
         yield f"{seen.num_corrupt} frames damaged"
+    if seen.num_log_errors and not seen.is_damaged:
+        yield f"FFmpeg logged {seen.num_log_errors} errors while decoding"
     if len(seen.sizes) > 1:
         yield f"size changes: {', '.join(f'{width}x{height}' for height, width in seen.sizes[:4])}"
     if seen.info.is_variable_rate:

@@ -116,12 +116,13 @@ def fingerprint_file(root: StrPath, key: str) -> str:
 
 
 def _open_regular(path: str) -> int:
-    """Open a regular file, and give its descriptor; what is none is refused before it is opened."""
-    # Plain calls of the system: with a Path object for each file, making the objects takes longer than opening.
-    mode = os.stat(path).st_mode  # noqa: PTH116
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, f"not a regular file but {_kind_of_mode(mode)}", path)
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """Open a regular file, and give its descriptor; what is none is refused, and no opening ever waits."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, f"not a regular file but {_kind_of_mode(mode)}", path)
 
 
 def _sampled_blocks(size_bytes: int) -> list[tuple[int, int]]:

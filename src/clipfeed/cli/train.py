@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -27,7 +28,7 @@ from clipfeed.cli._say import (
     reported,
 )
 from clipfeed.dataset import Limits
-from clipfeed.learn import Listener, TrainOptions, resume, train
+from clipfeed.learn import Listener, TrainOptions, open_run, resume, train
 from clipfeed.progress import track
 from clipfeed.records import ClipSpec
 
@@ -48,6 +49,7 @@ ShortVideos = Annotated[
 
 @reported
 def run(  # noqa: PLR0913  # one a command-line option
+    context: typer.Context,
     directory: Directory = None,
     model: Model = "lrcn",
     run: RunFolder = Path("clipfeed-run"),
@@ -69,31 +71,52 @@ def run(  # noqa: PLR0913  # one a command-line option
     json: AsJson = False,
 ) -> int:
     """Train a model on a folder of videos, with a validation part that shares no source with the training part."""
+    clips: dict[str, Any] = {
+        "num_frames": num_frames,
+        "image_size": image_size,
+        "sampling": sampling,
+        "short_videos": short_videos,
+    }
+    options: dict[str, Any] = {
+        "model": model,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "validation_split": validation_split,
+        "groups": groups_of(groups),
+        "seed": seed,
+        "follow_links": follow_links,
+    }
     limits = Limits(memory_budget=memory_budget, workers=workers)
     printer = EpochPrinter(quiet=json)
     with track("indexing") as on_index, printer:
-        listener = Listener(on_index=on_index, on_step=printer.on_step, on_epoch=printer.on_epoch)
+        listener = Listener(
+            on_index=on_index,
+            on_split=None if json else lambda report: print_line(str(report)),
+            on_step=printer.on_step,
+            on_epoch=printer.on_epoch,
+        )
         if resume_run:
-            done = resume(run, data=directory, limits=limits, listener=listener)
+            given = _given(context)
+            if "index" in given:
+                raise ValueError("--index with --resume: the run keeps the index that it began with; leave it out")
+            config = open_run(run).read_config()
+            done = resume(
+                run,
+                data=directory,
+                clips=replace(config.clips, **_only(clips, given)),
+                options=replace(config.options, **_only(options, given)),
+                limits=limits,
+                listener=listener,
+            )
         else:
             if directory is None:
                 raise ValueError("DIRECTORY is missing: pass the folder of videos, or --resume to go on with a run")
             done = train(
                 directory,
                 run,
-                clips=ClipSpec(
-                    num_frames=num_frames, image_size=image_size, sampling=sampling, short_videos=short_videos
-                ),
-                options=TrainOptions(
-                    model=model,
-                    epochs=epochs,
-                    batch_size=batch_size,
-                    learning_rate=learning_rate,
-                    validation_split=validation_split,
-                    groups=groups_of(groups),
-                    seed=seed,
-                    follow_links=follow_links,
-                ),
+                clips=ClipSpec(**clips),
+                options=TrainOptions(**options),
                 limits=limits,
                 index=index,
                 listener=listener,
@@ -105,3 +128,13 @@ def run(  # noqa: PLR0913  # one a command-line option
         print_failures("left out", done.left_out)
         print_line(f"run folder: {done.path}")
     return PROBLEMS if done.left_out else FINE
+
+
+def _given(context: typer.Context) -> set[str]:
+    """Names of the options that stand on the command line; the others have their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+def _only(values: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in names}

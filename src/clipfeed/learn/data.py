@@ -18,7 +18,7 @@ from clipfeed.errors import LayoutError, StaleIndexError
 from clipfeed.index import build_index
 from clipfeed.learn.config import RunConfig, SplitSource, TrainOptions
 from clipfeed.learn.runs import PartDigest, RunFolder
-from clipfeed.records import VideoIndex
+from clipfeed.records import VideoIndex, join_key
 from clipfeed.split import SplitReport, describe_split, split_index
 
 __all__ = ["Data", "Parts", "digest_part", "find_part", "make_parts", "part_columns"]
@@ -163,7 +163,12 @@ def digest_part(columns: Mapping[str, Sequence[Any]]) -> PartDigest:
 
 
 def find_part(
-    folder: RunFolder, config: RunConfig, name: str, *, data: StrPath | VideoIndex | None = None
+    folder: RunFolder,
+    config: RunConfig,
+    name: str,
+    *,
+    data: StrPath | VideoIndex | None = None,
+    may_have_failed: bool = False,
 ) -> VideoIndex:
     """Give the videos that a run's part was made of.
 
@@ -172,6 +177,8 @@ def find_part(
         config: Its config.
         name: Name of the part.
         data: The folder of the videos where it is no longer where it was, or an index of it; None: where it was.
+        may_have_failed: Whether the part may be without the videos that the index lists as failures, as it is after
+            training met some that could not be delivered.
 
     Raises:
         ValueError: If the run has no such part.
@@ -181,7 +188,7 @@ def find_part(
     split = folder.read_split()
     if name not in split:
         raise ValueError(f"part={name!r}: expected one of {', '.join(map(repr, split))}")
-    columns = split[name]
+    columns: Mapping[str, Sequence[Any]] = split[name]
     whole = (
         data
         if isinstance(data, VideoIndex)
@@ -193,6 +200,8 @@ def find_part(
         )
     )
     position_of = {key: position for position, key in enumerate(whole.keys)}
+    if may_have_failed:
+        columns = _without_failures(columns, whole)
     missing = [key for key in columns["keys"] if key not in position_of]
     if missing:
         raise LayoutError(
@@ -213,6 +222,13 @@ def find_part(
         ends=optional.get("ends"),
         weights=None if "weights" not in optional else optional["weights"].astype(np.float32),
     )
+
+
+def _without_failures(columns: Mapping[str, Sequence[Any]], whole: VideoIndex) -> dict[str, list[Any]]:
+    """Leave out the rows of videos that the index lists as failures."""
+    failed = {failure.path for failure in whole.failures}
+    kept = [place for place, key in enumerate(columns["keys"]) if join_key(whole.root, key) not in failed]
+    return {name: [values[place] for place in kept] for name, values in columns.items()}
 
 
 def _check_sizes(part: VideoIndex, sizes: Sequence[int]) -> None:

@@ -18,7 +18,6 @@ from clipfeed._types import StrPath
 from clipfeed.dataset import Limits, VideoDataset
 from clipfeed.deliver import to_keras, to_tensorflow
 from clipfeed.deliver.frameworks import import_keras, import_tensorflow
-from clipfeed.errors import LayoutError
 from clipfeed.learn.config import RunConfig, TrainOptions, describe_changes
 from clipfeed.learn.data import Data, digest_part, find_part, make_parts, part_columns
 from clipfeed.learn.evaluation import Evaluation, judge, write_evaluation
@@ -102,6 +101,7 @@ def train(
     Raises:
         FileExistsError: If `run` holds something already.
         LayoutError: If the videos are no class folders, or a part has no usable video.
+        ValueError: If no video of a part is long enough for a clip.
         MissingDependencyError: If Keras or its backend is not installed; nothing has been read then.
 
     Example:
@@ -124,11 +124,12 @@ def train(
         backend=keras.config.backend(),
         versions=_versions(),
     )
+    datasets = _datasets(config, parts.by_name["train"], parts.by_name["val"], limits)
     model = _compiled(config, num_classes=len(parts.class_names))
     split = {name: part_columns(part) for name, part in parts.by_name.items()}
     folder = create_run(run, config, class_names=parts.class_names, split=split)
     state = RunState(seed=options.seed, split={name: digest_part(columns) for name, columns in split.items()})
-    return _Training(folder, config, parts.by_name["train"], parts.by_name["val"], limits, listener).go_on(model, state)
+    return _Training(folder, config, datasets, listener).go_on(model, state)
 
 
 def resume(
@@ -143,8 +144,8 @@ def resume(
     """Go on with a run after its last complete epoch, as if it had not been interrupted.
 
     The model, its optimizer and the split come from the run folder. Files that were added to the videos since are not
-    used. On the backend and machine it began on, a resumed run gives the figures of an uninterrupted one up to the
-    rounding of parallel sums.
+    used; training videos that turned out to be undeliverable stay left out. On the backend and machine it began on, a
+    resumed run gives the figures of an uninterrupted one up to the rounding of parallel sums.
 
     Args:
         run: The run folder.
@@ -170,15 +171,17 @@ def resume(
         raise ValueError(
             f"{run}: split.json or the seed is not what last.keras was trained with; train into a new folder"
         )
-    listener = listener or Listener()
-    train_part, val_part = (find_part(folder, config, name, data=data) for name in ("train", "val"))
+    if config.options.epochs < state.epochs_done:
+        raise ValueError(f"{run}: epochs={config.options.epochs}: the run has done {state.epochs_done} already")
+    train_part = find_part(folder, config, "train", data=data, may_have_failed=True)
+    datasets = _datasets(config, train_part, find_part(folder, config, "val", data=data), limits)
     if state.epochs_done:
         model = keras.models.load_model(folder.checkpoint("last"))
     else:
         model = _compiled(config, num_classes=len(folder.read_class_names()))
     folder.write_json("config.json", config.to_json())
     folder.write_state(state)
-    return _Training(folder, config, train_part, val_part, limits, listener).go_on(model, state)
+    return _Training(folder, config, datasets, listener or Listener()).go_on(model, state)
 
 
 def _unchanged(folder: RunFolder, clips: ClipSpec | None, options: TrainOptions | None) -> RunConfig:
@@ -216,30 +219,43 @@ def _compiled(config: RunConfig, *, num_classes: int) -> Any:  # noqa: ANN401  #
     return model
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Datasets:
+    """What a run trains on and is judged by."""
+
+    train: VideoDataset
+    val: VideoDataset
+
+    def left_out(self) -> tuple[Failure, ...]:
+        """Every file that was not used, once, in the order of the journey."""
+        both = (self.train, self.val)
+        failures = [
+            *self.train.index.failures,
+            *(failure for ds in both for failure in ds.dropped),
+            *(failure for ds in both for failure in ds.ledger.failures),
+        ]
+        return tuple({failure.path: failure for failure in failures}.values())
+
+
+def _datasets(config: RunConfig, train: VideoIndex, val: VideoIndex, limits: Limits | None) -> _Datasets:
+    options = config.options
+    train_ds, val_ds = (
+        VideoDataset(
+            part, config.clips, batch_size=options.batch_size, training=training, seed=options.seed, limits=limits
+        )
+        for part, training in ((train, True), (val, False))
+    )
+    return _Datasets(train=train_ds, val=val_ds)
+
+
 class _Training:
     """One `fit` and what belongs around it."""
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        config: RunConfig,
-        train_part: VideoIndex,
-        val_part: VideoIndex,
-        limits: Limits | None,
-        listener: Listener,
-    ) -> None:
-        options = config.options
+    def __init__(self, folder: RunFolder, config: RunConfig, datasets: _Datasets, listener: Listener) -> None:
         self._folder = folder
         self._config = config
+        self._datasets = datasets
         self._listener = listener
-        self._train_ds, self._val_ds = (
-            VideoDataset(
-                part, config.clips, batch_size=options.batch_size, training=training, seed=options.seed, limits=limits
-            )
-            for part, training in ((train_part, True), (val_part, False))
-        )
-        for ds in (self._train_ds, self._val_ds):
-            _check_not_empty(ds)
 
     def go_on(self, model: Any, state: RunState) -> TrainedRun:  # noqa: ANN401  # a keras.Model
         """Train the epochs that are not done, judge the last model, and write both down."""
@@ -247,13 +263,13 @@ class _Training:
             state = self._fit(model, state)
         evaluation = judge(
             model,
-            self._val_ds,
+            self._datasets.val,
             self._folder.read_class_names(),
             checkpoint="last",
             data_format=self._config.options.data_format,
         )
         write_evaluation(evaluation, self._folder.path)
-        left_out = self._left_out()
+        left_out = self._datasets.left_out()
         self._folder.write_csv(
             "left_out.csv",
             ("path", "stage", "reason"),
@@ -262,7 +278,7 @@ class _Training:
         return TrainedRun(
             path=str(self._folder.path),
             config=self._config,
-            num_videos={"train": len(self._train_ds.index), "val": len(self._val_ds.index)},
+            num_videos={"train": len(self._datasets.train.index), "val": len(self._datasets.val.index)},
             history=state.history,
             best_epoch=state.best_epoch or 0,
             evaluation=evaluation,
@@ -274,13 +290,13 @@ class _Training:
         from clipfeed.learn.callbacks import CosineDecay, KeepRun, Reseed, ShowSteps  # subclasses of Keras's
 
         options, listener = self._config.options, self._listener
-        train_data, val_data = (_delivered(ds, options) for ds in (self._train_ds, self._val_ds))
+        train_data, val_data = (_delivered(ds, options) for ds in (self._datasets.train, self._datasets.val))
         keep = KeepRun(self._folder, state, listener.on_epoch)
         callbacks: list[Any] = [EpochSync(train_data), Reseed(options.seed)]
         if options.decay == "cosine":
             callbacks.append(CosineDecay(learning_rate=options.learning_rate, epochs=options.epochs))
         if listener.on_step is not None:
-            steps = ShowSteps(listener.on_step, steps_per_epoch=len(self._train_ds), epochs=options.epochs)
+            steps = ShowSteps(listener.on_step, steps_per_epoch=len(self._datasets.train), epochs=options.epochs)
             callbacks.append(steps)
         try:
             model.fit(
@@ -293,33 +309,11 @@ class _Training:
                 verbose=listener.verbose,
             )
         except _framework_errors() as error:
-            ours = self._train_ds.ledger.last_error or self._val_ds.ledger.last_error
+            ours = self._datasets.train.ledger.last_error or self._datasets.val.ledger.last_error
             if ours is None:
                 raise
             raise ours from error
         return keep.state
-
-    def _left_out(self) -> tuple[Failure, ...]:
-        """Every file that was not used, once, in the order of the journey."""
-        datasets = (self._train_ds, self._val_ds)
-        failures = [
-            *self._train_ds.index.failures,
-            *(failure for ds in datasets for failure in ds.dropped),
-            *(failure for ds in datasets for failure in ds.ledger.failures),
-        ]
-        return tuple({failure.path: failure for failure in reversed(failures)}.values())[::-1]
-
-
-def _check_not_empty(ds: VideoDataset) -> None:
-    if len(ds):
-        return
-    raise LayoutError(
-        "no video is long enough for a clip",
-        path=ds.index.root,
-        stage="learn",
-        expected="\n".join(f"{failure.path}: {failure.reason}" for failure in ds.dropped[:10]),
-        remedy='lower num_frames, or pass short_videos="repeat_last"',
-    )
 
 
 def _delivered(ds: VideoDataset, options: TrainOptions) -> Any:  # noqa: ANN401  # what the backend's fit eats best

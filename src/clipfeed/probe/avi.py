@@ -62,12 +62,10 @@ def _read_index(stream: VideoStream, file: BinaryIO, size_bytes: int) -> SampleT
         return None
     index_bytes = min(int.from_bytes(tail[at + 4 : at + 8], "little"), len(tail) - at - 8)
     index = np.frombuffer(tail, _NUMBER, index_bytes // _ENTRY_BYTES * 4, at + 8).reshape(-1, 4)
-    is_ours = (index[:, 0] & 0xFFFF) == _stream_code(stream)
-    is_ours &= index[:, 3] > 0
-    if np.count_nonzero(is_ours) != num_entries:
-        return None
-    if len(index) > num_entries:
-        index = index[is_ours]
+    if len(index) != num_entries:  # else FFmpeg has left out none: all are of this stream and have bytes
+        index = index[((index[:, 0] & 0xFFFF) == _stream_code(stream)) & (index[:, 3] > 0)]
+        if len(index) != num_entries:
+            return None
     is_key, sizes = (index[:, 1] & _IS_KEY).astype(np.bool_), index[:, 3].astype(np.int64)
     starts = index[:, 2].astype(np.int64)
     starts += entries[0].pos + _CHUNK_HEADER_BYTES - starts[0]
@@ -84,10 +82,11 @@ def _read_first_sample(stream: VideoStream, file: BinaryIO, table: SampleTable) 
     start, num_bytes = int(table.starts[0]), int(table.ends[0] - table.starts[0])
     file.seek(start - _CHUNK_HEADER_BYTES)
     chunk = file.read(_CHUNK_HEADER_BYTES + num_bytes)
-    is_there = len(chunk) == _CHUNK_HEADER_BYTES + num_bytes and int.from_bytes(chunk[:2], "little") == _stream_code(
-        stream
+    is_whole = (
+        len(chunk) == _CHUNK_HEADER_BYTES + num_bytes == _CHUNK_HEADER_BYTES + int.from_bytes(chunk[4:8], "little")
     )
-    return chunk[_CHUNK_HEADER_BYTES:] if is_there and int.from_bytes(chunk[4:8], "little") == num_bytes else None
+    is_ours = int.from_bytes(chunk[:2], "little") == _stream_code(stream)
+    return chunk[_CHUNK_HEADER_BYTES:] if is_whole and is_ours else None
 
 
 def _stream_code(stream: VideoStream) -> int:

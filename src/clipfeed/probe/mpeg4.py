@@ -43,8 +43,7 @@ _SEQUENCE_CODE = 0xB0  # last byte of a visual object sequence's start code
 _MAX_UNSEARCHED_BYTES = 7  # FFmpeg does not look for a VOP to hold in a rest as short as this
 _MAX_SECONDS = 40  # modulo_time_base is one 1-bit a second; more do not fit into the bytes looked at
 
-_WORD, _CODE = np.dtype("<u2"), np.dtype("<u4")
-_AROUND_GROUP = np.arange(-2, 18)
+_WORD = np.dtype("<u2")
 _VOP_HEADER = np.arange(4, 12)  # enough for the start of any: coding type, seconds, time increment, vop_coded
 
 _LAYER_BYTES = 40  # more than the longest start of a video object layer's header
@@ -119,11 +118,12 @@ def find_vops(data: NDArray[np.uint8], masks: NDArray[np.uint64] | None = None) 
     np.equal(words, 0x0100, out=is_candidate[1])
     eights = masks[:, : num_words // 8 + 1]
     group = (np.bitwise_or(eights[0], eights[1], out=eights[0]) != 0).nonzero()[0]
-    # A code whose candidate is in group g begins at one of the 16 bytes from 16 g - 2 on.
-    near = data.take(16 * group[:, None] + _AROUND_GROUP, mode="clip")
-    codes = np.ndarray((len(group), 16), _CODE, near, strides=(len(_AROUND_GROUP), 1))
-    row, column = (codes == 0xB6010000).nonzero()
-    starts: IndexArray = 16 * group[row] + column - 2
+    place = eights[0].view(np.bool_).reshape(-1, 8)[group].ravel().nonzero()[0]
+    word = 8 * group[place >> 3] + (place & 7)
+    before, after = words.take(word - 1, mode="clip"), words.take(word + 1, mode="clip")
+    is_even = words[word] == 0xB601  # 00 00, 01 B6; or else  xx 00, 00 01, B6 xx
+    is_code = np.where(is_even, before == 0, (before < 0x100) & (after & 0xFF == 0xB6))
+    starts: IndexArray = (2 * word - 1 - is_even)[is_code]
     return starts[(starts >= 0) & (starts < len(data) - 4)]
 
 
@@ -186,7 +186,9 @@ class ShownCounter:
         """
         vops = find_vops(data, masks)
         sample = starts.searchsorted(vops, side="right") - 1
-        vop_bytes = np.minimum(np.concatenate((vops[1:], (len(data),))), ends[sample]) - vops
+        vop_bytes = ends[sample]
+        np.minimum(vop_bytes[:-1], vops[1:], out=vop_bytes[:-1])
+        vop_bytes -= vops
         if 1 in (vop_bytes <= len(_VOP_START)).tobytes():  # bytes between samples look like a VOP
             is_inside = vop_bytes > len(_VOP_START)
             vops, sample, vop_bytes = vops[is_inside], sample[is_inside], vop_bytes[is_inside]
@@ -220,9 +222,11 @@ class ShownCounter:
 
         The level of a queue that could run into debt, less the deepest debt so far, is the level of one that cannot.
         """
-        level = np.add.accumulate(group.num_pictures - 1) + self._num_waiting
-        debt = np.minimum.accumulate(np.concatenate(((0,), level)))
-        num_waiting = level - debt[1:]
+        level = np.zeros(len(group.starts) + 1, np.int64)
+        np.add.accumulate(group.num_pictures - 1, out=level[1:])
+        level[1:] += self._num_waiting
+        debt = np.minimum.accumulate(level)
+        num_waiting = (level - debt)[1:]
         waits = num_waiting.nonzero()[0]  # behind these samples a picture waits, the last one of the sample
         waiting = (np.add.accumulate(group.num_vops) - 1)[waits]
         is_lost = (
