@@ -221,6 +221,8 @@ def test_verbose_says_what_was_found_split_and_delivered(load, capsys: pytest.Ca
     said = capsys.readouterr().out
     assert "Found 30 files belonging to 3 classes." in said
     assert "Using 24 files for training." in said
+    assert "Using 6 files for validation." in said
+    assert said.count("clips: ") == 1
     assert "leak" in said
     assert "clips: float32 (8, 4, 48, 48, 3) in 0..1, no Rescaling layer needed" in said
 

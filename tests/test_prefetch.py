@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
-def doubles(count: int, *, workers: int = 2, max_ahead: int = 4) -> Iterator[int]:
+def doubles(count: int, *, workers: int = 2, max_ahead: int = 4) -> Generator[int]:
     """A generator over a run, as a dataset's iterator is."""
     with run_ahead(double, range(count), workers=workers, max_ahead=max_ahead) as results:
         yield from results
@@ -385,6 +385,54 @@ def test_ctrl_c_while_a_thread_starts_leaves_no_thread(monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt), run_ahead(double, range(100), workers=3, max_ahead=4) as results:
         list(results)
     assert our_threads() == []
+
+
+def test_ctrl_c_inside_a_threads_start_that_surfaces_as_another_error_leaves_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C in `Condition.wait` of `Thread.start` becomes RuntimeError("cannot release un-acquired lock")."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "clipfeed-worker-1":
+            raise RuntimeError("cannot release un-acquired lock")
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    results = doubles(100, workers=3)
+    puller = threading.Thread(target=lambda: pytest.raises(RuntimeError, next, results), daemon=True)
+    puller.start()
+    puller.join(PATIENCE)
+    assert not puller.is_alive(), "the run waits for a thread that nobody told to end"
+    assert our_threads() == []
+
+
+@pytest.mark.parametrize("interrupted", ["set", "open", "close"])
+def test_ctrl_c_inside_the_opening_or_closing_of_a_run_leaves_no_thread_and_no_run(
+    monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    holder = threading.Event if interrupted == "set" else prefetch._Turns
+    whole = getattr(holder, interrupted)
+
+    def cut_short(self: object, *arguments: object) -> None:
+        monkeypatch.undo()
+        if interrupted == "open":
+            whole(self, *arguments)
+        raise KeyboardInterrupt
+
+    results = doubles(100)
+    if interrupted != "open":
+        next(results)
+    workers = [thread for thread in threading.enumerate() if thread.name.startswith("clipfeed")]
+    monkeypatch.setattr(holder, interrupted, cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        next(results) if interrupted == "open" else results.close()
+    for worker in workers:
+        worker.join(PATIENCE)
+    gc.collect()
+    assert our_threads() == []
+    assert dict(prefetch._turns()._wanted) == {}
+    assert list(doubles(3)) == [0, 2, 4], "the next run works"
 
 
 def test_a_thread_that_the_system_refuses_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

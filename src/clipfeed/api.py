@@ -189,8 +189,11 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
         for part, training in zip(parts, choice.trainings, strict=True)
     ]
     results = [deliver(dataset, delivery) for dataset in datasets]
-    for dataset in datasets:
-        _say_dataset(dataset, delivery, say)
+    for dataset, name in zip(datasets, choice.subsets, strict=True):
+        say(f"Using {len(dataset.index)} files for {name}.")
+        _say_failures("left out, too short", dataset.dropped, say)
+    for line in dict.fromkeys(delivery.describe(dataset) for dataset in datasets):
+        say(line)
     return tuple(results) if subset == "both" else results[0]
 
 
@@ -302,12 +305,6 @@ def _say_index(whole: VideoIndex, say: Callable[[str], None]) -> None:
     classes = f" belonging to {len(whole.class_names)} classes" if whole.class_names is not None else ""
     say(f"Found {found} files{classes}.")
     _say_failures("left out, cannot be used", whole.failures, say)
-
-
-def _say_dataset(dataset: VideoDataset, delivery: Delivery, say: Callable[[str], None]) -> None:
-    say(f"Using {len(dataset.index)} files for {'training' if dataset.training else 'evaluation'}.")
-    _say_failures("left out, too short", dataset.dropped, say)
-    say(delivery.describe(dataset))
 
 
 def _say_failures(title: str, failures: Sequence[Failure], say: Callable[[str], None]) -> None:

@@ -7,6 +7,10 @@
 Threads begin with the first result that is asked for and are gone when the run ends, whether by its end, an exception,
 an early `break` or Ctrl-C. All runs of the process share one number of threads at work. Nothing here knows what a job
 makes; videos, batches and frameworks are other modules' business.
+
+Ctrl-C raises between any two bytecodes of the main thread, also inside `threading.Condition` and all that is built on
+it (`Event`, `Future`, `Queue`), which may then stay locked. The calling thread therefore waits for results in
+`SimpleQueue` and takes locks by their own `with`, both of which are C; threads end by a message that needs no Python.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import islice
@@ -77,21 +81,56 @@ def _make_inline(job: Callable[[int], T], numbers: Iterable[int]) -> Generator[T
 
 def _make_ahead(job: Callable[[int], T], numbers: Iterable[int], workers: int, max_ahead: int) -> Generator[T]:
     remaining = iter(numbers)
-    ahead: deque[Future[T]] = deque()
-    crew = _Crew(job, min(workers, max_ahead))
-    # Held until it is called: here, or at the interpreter's end, where threads at work would be cut off in mid-decode.
-    close = weakref.finalize(crew, crew.close)
+    ahead: deque[_Promise[T]] = deque()
+    owner = _Owner()
+    crew = _Crew(job, min(workers, max_ahead), owner)
+    # Called here, or when Ctrl-C lets this frame go before that, or at the interpreter's end, where threads at work would
+    # be cut off in mid-decode.
+    close = weakref.finalize(owner, crew.close)
     try:
         while True:
             ahead.extend(map(crew.submit, islice(remaining, max_ahead - len(ahead))))
             if not ahead:
                 return
-            made = [ahead.popleft().result()]
+            made = [ahead.popleft().take()]
             ahead.extend(map(crew.submit, islice(remaining, max_ahead - len(ahead))))
             yield made.pop()  # not kept by this frame while the caller works with it
     finally:
         ahead.clear()
         close()
+
+
+class _Owner:
+    """What a run's frame holds and its threads do not: once it is gone, nobody asks for results any more."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Promise(Generic[T]):
+    """A result to be made in another thread, for one taker."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self) -> None:
+        self._answers: SimpleQueue[tuple[list[T], BaseException | None]] = SimpleQueue()
+
+    def keep(self, result: T) -> None:
+        """Give the result."""
+        self._answers.put(([result], None))
+
+    def fail(self, error: BaseException) -> None:
+        """Give an error in its place."""
+        self._answers.put(([], error))
+
+    def take(self) -> T:
+        """Wait for the result, or raise the error."""
+        results, error = self._answers.get()
+        if error is None:
+            return results[0]
+        try:
+            raise error
+        finally:
+            del error, self  # else the error's traceback would hold the error
 
 
 # How long a thread may take to begin before it counts as one that never will, since Ctrl-C came while it was asked for.
@@ -101,47 +140,44 @@ _START_SECONDS = 5.0
 class _Crew(Generic[T]):
     """The threads of one run and what they have to do."""
 
-    def __init__(self, job: Callable[[int], T], workers: int) -> None:
+    def __init__(self, job: Callable[[int], T], workers: int, owner: _Owner) -> None:
         self._job = job
         self._workers = workers
-        self._tasks: SimpleQueue[tuple[Future[T], int] | None] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[_Promise[T], int] | weakref.ref[_Owner] | None] = SimpleQueue()
         self._threads: list[tuple[threading.Thread, threading.Event]] = []
         self._stopped = threading.Event()
         self._is_closed = False
         self._turns = _turns()
+        # Should Ctrl-C keep `close` from being called or from doing its work, the threads end with the run's frame.
+        self._end = weakref.ref(owner, self._tasks.put)
         self._turns.open(self, workers)
 
-    def submit(self, number: int) -> Future[T]:
+    def submit(self, number: int) -> _Promise[T]:
         """Have a result made; starts a thread if there are fewer than workers. Cancelled once the crew is closed."""
-        future: Future[T] = Future()
+        promise: _Promise[T] = _Promise()
         if self._stopped.is_set():
-            future.cancel()
-            return future
-        self._tasks.put((future, number))
+            promise.fail(CancelledError())
+            return promise
+        self._tasks.put((promise, number))
         if len(self._threads) < self._workers:
             begun = threading.Event()
             name = f"clipfeed-worker-{len(self._threads)}"
             thread = threading.Thread(target=self._work, args=(begun,), name=name, daemon=True)
             self._threads.append((thread, begun))  # before it starts: Ctrl-C may come while it does
-            try:
-                thread.start()
-            except RuntimeError:  # the system has no thread left: this one never begins
-                self._threads.pop()
-                raise
-        return future
+            thread.start()
+        return promise
 
     def close(self) -> None:
         """Begin no further job, wait for those at work, end the threads."""
         if self._is_closed or self._turns.pid != os.getpid():  # a forked child has none of these threads
             return
+        self._tasks.put(None)  # first, so that no later Ctrl-C leaves a thread behind
         self._stopped.set()
-        for _ in self._threads:
-            self._tasks.put(None)
         self._turns.close(self)
         # The garbage collector may call this anywhere, even where we would wait for ourselves; the threads end alike.
         if not self._turns.is_mine():
             for thread, begun in self._threads:
-                if thread is not threading.current_thread() and begun.wait(_START_SECONDS):
+                if thread is not threading.current_thread() and _may_run(thread) and begun.wait(_START_SECONDS):
                     thread.join()
         self._is_closed = True
 
@@ -149,21 +185,27 @@ class _Crew(Generic[T]):
         begun.set()
         while True:
             task = self._tasks.get()
-            if task is None:
+            if not isinstance(task, tuple):
+                self._tasks.put(task)  # for the next thread: one message ends them all
                 return
             with self._turns.taken(self._stopped) as is_ours:
                 if is_ours:
                     self._carry_out(*task)
                 else:
-                    task[0].cancel()  # somebody in another thread may wait for it
+                    task[0].fail(CancelledError())  # somebody in another thread may wait for it
             del task  # an idle worker must not keep a result alive
 
-    def _carry_out(self, future: Future[T], number: int) -> None:
+    def _carry_out(self, promise: _Promise[T], number: int) -> None:
         try:
-            future.set_result(self._job(number))
+            promise.keep(self._job(number))
         except BaseException as error:  # carried home: whoever asks for this result gets the error in its place
-            future.set_exception(error)
-            del future  # else the error's traceback would hold the future that holds the error
+            promise.fail(error)
+            del promise  # else the error's traceback would hold the promise that holds the error
+
+
+def _may_run(thread: threading.Thread) -> bool:
+    """Tell whether a thread runs or is about to: one that ended, or that was refused or interrupted, never will."""
+    return thread in threading.enumerate()
 
 
 class _Depth(threading.local):
@@ -175,11 +217,12 @@ class _Turns:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)  # workers alone enter and wait by it
         self._waiting: deque[object] = deque()
         self._num_at_work = 0
         self._cores = 1
-        self._wanted: dict[object, int] = {}
+        self._wanted: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         self._mine = _Depth()
 
     def is_mine(self) -> bool:
@@ -189,14 +232,26 @@ class _Turns:
     def open(self, run: object, workers: int) -> None:
         """A run with so many workers begins."""
         cores = usable_cores()
-        with self._locked():
+
+        def begin() -> None:
             self._cores = cores
             self._wanted[run] = workers
 
+        self._change(begin)
+
     def close(self, run: object) -> None:
         """A run ends; its waiting workers wake up."""
-        with self._locked():
-            self._wanted.pop(run, None)
+        self._change(lambda: self._wanted.pop(run, None))
+
+    def _change(self, change: Callable[[], object]) -> None:
+        """Change something from a thread that Ctrl-C may interrupt: the lock is given back at any point."""
+        with self._lock:
+            self._mine.depth += 1
+            try:
+                change()
+                self._changed.notify_all()
+            finally:
+                self._mine.depth -= 1
 
     @contextmanager
     def taken(self, stopped: threading.Event) -> Iterator[bool]:
