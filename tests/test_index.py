@@ -440,6 +440,8 @@ SCAN = """
 import os, signal, sys
 from clipfeed.index import build_index
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job is born deaf to it
+
 def stop(done, total):
     if done >= 24:
         {stop}

@@ -400,7 +400,12 @@ def test_ctrl_c_inside_a_threads_start_that_surfaces_as_another_error_leaves_no_
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     results = doubles(100, workers=3)
-    puller = threading.Thread(target=lambda: pytest.raises(RuntimeError, next, results), daemon=True)
+
+    def pull() -> None:
+        with contextlib.suppress(RuntimeError):
+            next(results)
+
+    puller = threading.Thread(target=pull, daemon=True)
     puller.start()
     puller.join(PATIENCE)
     assert not puller.is_alive(), "the run waits for a thread that nobody told to end"

@@ -84,8 +84,8 @@ def _make_ahead(job: Callable[[int], T], numbers: Iterable[int], workers: int, m
     ahead: deque[_Promise[T]] = deque()
     owner = _Owner()
     crew = _Crew(job, min(workers, max_ahead), owner)
-    # Called here, or when Ctrl-C lets this frame go before that, or at the interpreter's end, where threads at work would
-    # be cut off in mid-decode.
+    # Called here, or when this frame goes, should Ctrl-C come before that, or at the interpreter's end, where threads
+    # at work would be cut off in mid-decode.
     close = weakref.finalize(owner, crew.close)
     try:
         while True:

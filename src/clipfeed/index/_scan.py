@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import importlib.metadata
 import itertools
 import threading
@@ -80,12 +81,18 @@ def scan(store: Store, listing: Listing, *, workers: int, progress: Progress | N
 
 
 def _read(store: Store) -> StoredTable:
-    reader = f"rules {_PROBE_RULES}, av {importlib.metadata.version('av')}"
+    reader = f"rules {_PROBE_RULES}, av {_decoder_version()}"
     table = store.read()
     if table.reader == reader:
         return table
     store.forget_failures(reader)
     return store.read()
+
+
+@functools.cache
+def _decoder_version() -> str:
+    """Read once: the file that says it may be out of reach for a process that has given up rights since."""
+    return importlib.metadata.version("av")
 
 
 def match_keys(table: StoredTable, videos: Sequence[FoundVideo]) -> IndexArray:
