@@ -73,6 +73,12 @@ def test_batches_asked_for_from_many_threads_are_those_asked_for_in_order(index:
         assert np.array_equal(batch.clips, ds.batch(*call).clips)
 
 
+@pytest.mark.parametrize("seed", [1.7, "one", True])
+def test_a_seed_that_is_no_whole_number_is_refused_by_value(index: cf.VideoIndex, seed: object) -> None:
+    with pytest.raises(ValueError, match=rf"seed={seed!r}: expected a whole number"):
+        cf.VideoDataset(index, seed=seed)  # type: ignore[arg-type]
+
+
 def test_epochs_differ_in_order_and_a_seed_repeats_them(index: cf.VideoIndex) -> None:
     ds = cf.VideoDataset(index, SPEC, batch_size=12, seed=3)
     again = cf.VideoDataset(index, SPEC, batch_size=12, seed=3)

@@ -6,11 +6,14 @@ same meaning. It checks everything it can before a file is read, then composes i
 
 from __future__ import annotations
 
+import math
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from clipfeed._types import ColorMode, DataFormat, Interpolation, LabelMode, ShortVideos, StrPath
 from clipfeed.dataset import Limits, VideoDataset, checked_batch_size, errors_for
@@ -212,7 +215,7 @@ class _Choice:
             check_choice("subset", self.subset, get_args(Subset))
         check_groups(self.groups)
         share = self.validation_split
-        if share is not None and not (isinstance(share, int | float) and 0 < share < 1):
+        if share is not None and not (isinstance(share, int | float | np.number) and 0 < share < 1):
             raise ValueError(f"validation_split={share!r}: expected a number between 0 and 1")
         if share is not None and self.subset not in ("training", "validation", "both"):
             raise ValueError(
@@ -233,7 +236,8 @@ class _Choice:
 
 def _checked_seed(seed: int | None, *, shuffle: bool, validation_split: float | None) -> int:
     if seed is not None:
-        if isinstance(seed, bool) or int(seed) != seed:
+        is_number = isinstance(seed, int | float | np.number) and not isinstance(seed, bool)
+        if not is_number or not math.isfinite(seed) or int(seed) != seed:
             raise ValueError(f"seed={seed!r}: expected a whole number or None")
         return int(seed)
     if validation_split is not None and shuffle:
@@ -318,6 +322,8 @@ def _say_failures(title: str, failures: Sequence[Failure], say: Callable[[str], 
 
 
 def _say(text: str) -> None:
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    text = text.encode(encoding, "backslashreplace").decode(encoding)  # file names may hold what no terminal can show
     print(text, file=sys.stdout)  # noqa: T201  # verbose=True asks for it
 
 

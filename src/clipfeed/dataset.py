@@ -102,7 +102,7 @@ class VideoDataset:
         self.spec = ClipSpec() if clips is None else clips
         self.batch_size = checked_batch_size(batch_size)
         self.training = training
-        self.seed = secrets.randbits(31) if seed is None else int(seed)
+        self.seed = secrets.randbits(31) if seed is None else checked_seed(seed)
         self.pad_last = pad_last
         self.limits = Limits() if limits is None else limits
         self.errors = errors_for(errors, training=training, batch_size=batch_size)
@@ -328,6 +328,17 @@ def checked_batch_size(batch_size: int | None) -> int | None:
     return None if batch_size is None else int(batch_size)
 
 
+def checked_seed(seed: int) -> int:
+    """Give the seed back if it is one.
+
+    Raises:
+        ValueError: For anything but a whole number.
+    """
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
+        raise ValueError(f"seed={seed!r}: expected a whole number, or None to draw one")
+    return int(seed)
+
+
 def errors_for(errors: Literal["auto"] | ErrorPolicy, *, training: bool, batch_size: int | None) -> ErrorPolicy:
     """Say what happens to a clip that cannot be delivered: "auto" skips in training batches and raises elsewhere.
 
@@ -340,7 +351,7 @@ def errors_for(errors: Literal["auto"] | ErrorPolicy, *, training: bool, batch_s
                 'errors=ErrorPolicy(on_error="skip") needs batches to leave a clip out of; batch_size is None'
             )
         return errors
-    if errors != "auto":
+    if not isinstance(errors, str) or errors != "auto":
         raise ValueError(f'errors={errors!r}: expected "auto" or cf.ErrorPolicy(...)')
     return ErrorPolicy(on_error="skip" if training and batch_size is not None else "raise")
 

@@ -25,6 +25,8 @@ EntryKind: TypeAlias = Literal["file", "dir", "link", "unreadable", "other"]
 FINGERPRINT_BLOCKS = 4
 FINGERPRINT_BLOCK_BYTES = 1024
 
+_MAX_NS = 2**63 - 1  # file systems keep times far beyond the year 2262, where 64 bits of nanoseconds end
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -78,7 +80,7 @@ def stat_file(root: StrPath, key: str) -> FileStat:
         OSError: The file is not there or may not be looked at.
     """
     found = os.stat(local_path(root, key))  # noqa: PTH116  # called for each clip: no Path object for it
-    return FileStat(size_bytes=found.st_size, mtime_ns=found.st_mtime_ns, is_regular=stat.S_ISREG(found.st_mode))
+    return FileStat(size_bytes=found.st_size, mtime_ns=_time_of(found), is_regular=stat.S_ISREG(found.st_mode))
 
 
 def open_file(root: StrPath, key: str) -> BinaryIO:
@@ -215,7 +217,7 @@ class _Walk:
             nothing = entry.is_symlink() and error.errno == errno.ENOENT
             return Entry(key=key, kind="other", note="a link to nothing" if nothing else error.strerror or str(error))
         if stat.S_ISREG(found.st_mode):
-            return Entry(key=key, kind="file", size_bytes=found.st_size, mtime_ns=found.st_mtime_ns)
+            return Entry(key=key, kind="file", size_bytes=found.st_size, mtime_ns=_time_of(found))
         if stat.S_ISDIR(found.st_mode):
             return self._look_behind(entry, key, folder)
         return Entry(key=key, kind="other", note=_kind_of_mode(found.st_mode))
@@ -237,6 +239,11 @@ class _Walk:
     def _line(self, above: _Folder, entry: os.DirEntry[str]) -> tuple[FileId, ...]:
         """Identities down to a folder; they cost a stat per folder, and only links can make a loop."""
         return (*above.line, _identity(entry.stat())) if self.follow_links else ()
+
+
+def _time_of(found: os.stat_result) -> int:
+    """Give the time of last change in nanoseconds, held inside 64 bits."""
+    return max(-_MAX_NS, min(found.st_mtime_ns, _MAX_NS))
 
 
 def _identity(found: os.stat_result) -> FileId:

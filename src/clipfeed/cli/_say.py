@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -54,8 +56,11 @@ def reported(command: Callable[Arguments, int]) -> Callable[Arguments, None]:
 
     @functools.wraps(command)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        _show_any_name()
         try:
-            code = command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn
+                code = command(*args, **kwargs)
         except (LayoutError, MissingDependencyError) as error:
             code = _complain(error, WRONG_USE)
         except ClipfeedError as error:
@@ -69,6 +74,30 @@ def reported(command: Callable[Arguments, int]) -> Callable[Arguments, None]:
     # Typer reads the signature of the command, not of the wrapper, but the wrapper returns nothing.
     run.__annotations__ = {**command.__annotations__, "return": None}
     return run
+
+
+def _show_any_name() -> None:
+    """Print what a terminal cannot show, such as undecodable bytes in file names, as escapes and not as an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning as one message, without the line of code that it came from."""
+    Console(stderr=True, soft_wrap=True).print(f"[yellow]warning:[/] {escape(str(message))}", highlight=False)
+
+
+def given_options(context: typer.Context) -> set[str]:
+    """Names of the options that stand on the command line; the others have their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
 def groups_of(choice: Literal["auto", "none"]) -> Literal["auto"] | None:

@@ -13,10 +13,12 @@ from clipfeed.cli._say import (
     FINE,
     AsJson,
     Directory,
+    FollowLinks,
     Groups,
     IndexFolder,
     Seed,
     ValidationSplit,
+    given_options,
     groups_of,
     print_json,
     print_line,
@@ -39,6 +41,7 @@ Output = Annotated[
 
 @reported
 def run(  # noqa: PLR0913  # one a command-line option
+    context: typer.Context,
     directory: Directory,
     validation_split: ValidationSplit = 0.2,
     seed: Seed = 0,
@@ -46,11 +49,14 @@ def run(  # noqa: PLR0913  # one a command-line option
     k: Folds = None,
     output: Output = None,
     index: IndexFolder = None,
+    follow_links: FollowLinks = False,
     json: AsJson = False,
 ) -> int:
     """Show how a folder is cut into training and validation, and how much that leaks."""
+    if k is not None and "validation_split" in given_options(context):
+        raise ValueError(f"--validation-split with --k {k}: each fold validates on 1 / {k} of the data; leave one out")
     with track("indexing") as progress:
-        whole = build_index(directory, index=index, progress=progress)
+        whole = build_index(directory, index=index, follow_links=follow_links, progress=progress)
     grouping = groups_of(groups)
     if k is None:
         share = validation_split

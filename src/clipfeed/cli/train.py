@@ -21,6 +21,7 @@ from clipfeed.cli._say import (
     ValidationSplit,
     Workers,
     failure_rows,
+    given_options,
     groups_of,
     print_failures,
     print_json,
@@ -97,7 +98,7 @@ def run(  # noqa: PLR0913  # one a command-line option
             on_epoch=printer.on_epoch,
         )
         if resume_run:
-            given = _given(context)
+            given = given_options(context)
             if "index" in given:
                 raise ValueError("--index with --resume: the run keeps the index that it began with; leave it out")
             config = open_run(run).read_config()
@@ -128,12 +129,6 @@ def run(  # noqa: PLR0913  # one a command-line option
         print_failures("left out", done.left_out)
         print_line(f"run folder: {done.path}")
     return PROBLEMS if done.left_out else FINE
-
-
-def _given(context: typer.Context) -> set[str]:
-    """Names of the options that stand on the command line; the others have their defaults."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
 def _only(values: dict[str, Any], names: set[str]) -> dict[str, Any]:

@@ -34,7 +34,8 @@ def check_arguments(
 
 
 def _check_names(class_names: Sequence[str]) -> None:
-    if isinstance(class_names, str) or not all(isinstance(name, str) for name in class_names):
+    is_listed = isinstance(class_names, Sequence | np.ndarray) and not isinstance(class_names, str | bytes)
+    if not is_listed or not all(isinstance(name, str) for name in class_names):  # a set has no order to number by
         raise ValueError(f"class_names={_short(class_names)}: expected a list of folder names")
     twice = sorted({name for name in class_names if list(class_names).count(name) > 1})
     if twice or not len(class_names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol, runtime_checkable
@@ -16,6 +16,8 @@ INTERPOLATIONS: tuple[Interpolation, ...] = ("nearest", "bilinear", "bicubic", "
 ASPECTS: tuple[Aspect, ...] = ("stretch", "crop", "pad")
 SHORT_VIDEOS: tuple[ShortVideos, ...] = ("drop", "repeat_last", "wrap", "error")
 COLOR_MODES: tuple[ColorMode, ...] = ("rgb", "grayscale")
+
+_MAX_COUNT = 2**31 - 1  # frame numbers are int32; products of two counts stay inside int64
 
 
 class FrameTimes(Protocol):
@@ -129,21 +131,22 @@ def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
     Raises:
         ValueError: Names the argument, the value and what is allowed.
     """
-    if value not in allowed:
+    if not isinstance(value, Hashable) or value not in allowed:  # an array would compare element by element
         raise ValueError(f"{name}={value!r}: expected one of {', '.join(repr(choice) for choice in allowed)}")
 
 
 def _check_count(name: str, value: object) -> None:
     if not _is_count(value):
-        raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
+        raise ValueError(f"{name}={value!r}: expected a whole number of at least 1 and at most {_MAX_COUNT}")
 
 
 def _checked_size(size: object) -> tuple[int, int]:
-    pair = (size, size) if isinstance(size, int) else size
+    given = size.tolist() if isinstance(size, np.ndarray | np.integer) else size
+    pair = (given, given) if isinstance(given, int) else given
     if isinstance(pair, Sequence) and len(pair) == 2 and all(_is_count(side) for side in pair):
         return (int(pair[0]), int(pair[1]))
     raise ValueError(f"image_size={size!r}: expected (height, width) in pixels, both at least 1, or one int")
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= _MAX_COUNT)

@@ -90,9 +90,12 @@ def kfold_index(index: VideoIndex, *, k: int, seed: int, groups: Groups = "auto"
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 2:
         raise ValueError(f"k={k!r}: expected a whole number of at least 2")
+    if k > len(index):
+        raise ValueError(f"k={k}: {len(index)} videos do not fill so many folds; give a smaller k")
     cut = _cut(index, Shares.of([1.0 / k] * int(k)), seed, groups)
-    if len(np.unique(cut.sides)) < k:
-        raise ValueError(f"k={k}: {cut.num_groups} groups do not fill so many folds; give a smaller k")
+    num_filled = len(np.unique(cut.sides))
+    if num_filled < k:
+        raise ValueError(f"k={k}: {cut.num_groups} groups, class by class, fill {num_filled} folds; give a smaller k")
     return [cut.parts({"train": cut.sides != fold, "val": cut.sides == fold}) for fold in range(int(k))]
 
 

@@ -32,8 +32,12 @@ def inspect_store(path: Path) -> Literal["missing", "usable", "outdated"]:
         StoreDamagedError: If it is no store at all.
         StoreUnusableError: If it cannot be opened.
     """
-    if not path.exists():
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
         return "missing"
+    except OSError as error:
+        raise StoreUnusableError(str(error)) from error
     with sqlite_errors(), closing(_connect(path, "rw")) as connection:
         return "usable" if _format_version(connection) == FORMAT_VERSION else "outdated"
 

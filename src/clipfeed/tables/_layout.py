@@ -41,6 +41,8 @@ def sqlite_errors() -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF
         kind = StoreDamagedError if code in _DAMAGE_CODES else StoreUnusableError
         raise kind(str(error)) from error
+    except UnicodeDecodeError as error:  # SQLite's message about a damaged schema quotes the damaged bytes
+        raise StoreDamagedError("its schema is not readable") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,5 +151,20 @@ def encode(text: str) -> bytes:
 
 
 def decode(data: bytes) -> str:
-    """Give the text of bytes that `encode` made."""
+    """Give the text of bytes that `encode` made.
+
+    Raises:
+        StoreDamagedError: If a damaged row holds something else in their place.
+    """
+    check_bytes(data)
     return data.decode("utf-8", "surrogateescape")
+
+
+def check_bytes(*values: object) -> None:
+    """Refuse what is no bytes: SQLite gives back whatever type a damaged row claims to hold.
+
+    Raises:
+        StoreDamagedError: If one of them is something else.
+    """
+    if not all(isinstance(value, bytes) for value in values):
+        raise StoreDamagedError("a row holds something else than bytes")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clipfeed._types import IndexArray
-from clipfeed.tables._layout import FAILED, NUMBER_COLUMNS, PASSING, StoreDamagedError, decode
+from clipfeed.tables._layout import FAILED, NUMBER_COLUMNS, PASSING, StoreDamagedError, check_bytes, decode
 
 Numbers: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
 
@@ -91,6 +91,8 @@ def read_about(connection: sqlite3.Connection, name: str) -> int | str:
     if row is None:
         raise StoreDamagedError(f"the file does not say its {name}")
     value: int | str = row[0]
+    if not isinstance(value, int if name == "snapshot" else str):
+        raise StoreDamagedError(f"the file says {value!r} where its {name} should be")
     return value
 
 
@@ -147,6 +149,7 @@ class _Blobs:
 
     def add(self, rows: list[tuple[bytes, bytes, bytes]]) -> None:
         for column, data, sizes in zip(zip(*rows, strict=True), self._data, self._sizes, strict=True):
+            check_bytes(*column)
             data.append(b"".join(column))
             sizes.append(np.fromiter(map(len, column), np.int64, len(column)))
 

@@ -17,6 +17,7 @@ from clipfeed.tables._layout import (
     WAITING,
     Listed,
     Outcome,
+    StoreDamagedError,
     encode,
     sqlite_errors,
 )
@@ -130,7 +131,10 @@ class Store:
             "INSERT OR IGNORE INTO words (code, text) VALUES ((SELECT ifnull(max(code), -1) + 1 FROM words), ?)",
             (word,),
         )
-        return int(self._connection.execute("SELECT code FROM words WHERE text = ?", (word,)).fetchone()[0])
+        row = self._connection.execute("SELECT code FROM words WHERE text = ?", (word,)).fetchone()
+        if row is None or not isinstance(row[0], int):
+            raise StoreDamagedError("a word has no code")
+        return int(row[0])
 
 
 def raise_snapshot(connection: sqlite3.Connection) -> None:
