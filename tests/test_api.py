@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -164,6 +165,17 @@ WRONG = [
     ({"labels": "guessed"}, "labels"),
     ({"groups": "person", "validation_split": 0.2, "subset": "both"}, "groups"),
     ({"seed": 1.5}, "seed=1.5"),
+    ({"seed": float("nan")}, "seed=nan"),
+    ({"seed": float("inf")}, "seed=inf"),
+    ({"seed": "one"}, "seed='one'"),
+    ({"seed": [1]}, r"seed=\[1\]"),
+    ({"label_mode": np.array(["int", "binary"])}, "label_mode=array"),
+    ({"errors": np.array([1, 2])}, "errors=array"),
+    ({"class_names": 5}, "class_names=5"),
+    ({"class_names": {"jump", "run"}}, "class_names={"),
+    ({"class_names": iter(["jump"])}, "class_names=<"),
+    ({"num_frames": 10**20}, "num_frames=1000"),
+    ({"clips_per_video": 10**20}, "clips_per_video=1000"),
 ]
 
 
@@ -225,6 +237,25 @@ def test_verbose_says_what_was_found_split_and_delivered(load, capsys: pytest.Ca
     assert said.count("clips: ") == 1
     assert "leak" in said
     assert "clips: float32 (8, 4, 48, 48, 3) in 0..1, no Rescaling layer needed" in said
+
+
+def test_names_that_no_terminal_shows_are_printed_as_escapes(load, root: Path, tmp_path: Path, monkeypatch) -> None:
+    folder = tmp_path / "data" / "run"
+    folder.mkdir(parents=True)
+    (folder / "fine.avi").write_bytes(next(root.rglob("*.avi")).read_bytes())
+    (folder / os.fsdecode(b"br\xe9ken \xc3\xa9.avi")).write_bytes(b"no video")
+    for encoding, shown in (("utf-8", "br\\udce9ken é.avi"), ("ascii", "br\\udce9ken \\xe9.avi")):
+        said = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
+        monkeypatch.setattr(sys, "stdout", said)
+        load(tmp_path / "data", verbose=True)
+        said.seek(0)
+        assert shown in said.read()
+
+
+def test_numpy_numbers_are_numbers(load) -> None:
+    arguments = {"image_size": np.int64(16), "batch_size": np.int32(2), "seed": np.int64(1), "num_frames": np.int8(4)}
+    train, _ = load(subset="both", validation_split=np.float32(0.25), **arguments)
+    assert next(iter(train))[0].shape == (2, 4, 16, 16, 3)
 
 
 def test_quiet_means_quiet(load, capsys: pytest.CaptureFixture[str]) -> None:

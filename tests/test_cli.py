@@ -144,6 +144,46 @@ def test_a_name_with_a_leading_dash_and_brackets_works(tmp_path: Path) -> None:
     assert "[b]run" in done.stdout
 
 
+def test_names_that_no_terminal_shows_are_printed_as_escapes(tmp_path: Path) -> None:
+    make_tree(tmp_path, classes=("run",), sources_per_class=2, clips_per_source=1, num_frames=8)
+    (tmp_path / "run").rename(tmp_path / "läuft")
+    (tmp_path / "läuft" / os.fsdecode(b"br\xe9ken.avi")).write_bytes(b"no video")
+    for encoding, class_name in (("utf-8:strict", "läuft"), ("ascii:strict", "l\\xe4uft")):
+        for command, code in (("index", 1), ("check", 1), ("split", 0)):
+            done = subprocess.run(
+                [sys.executable, "-m", "clipfeed", command, str(tmp_path)],
+                capture_output=True,
+                encoding="utf-8",
+                env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+            )
+            assert (done.returncode, done.stderr) == (code, "")
+            assert class_name in done.stdout or command == "check"
+            assert "br\\udce9ken.avi" in done.stdout or command == "split"
+
+
+def test_a_warning_is_one_message_without_a_line_of_code(root: Path, tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    done = call_apart("index", root, "--index", in_the_way)
+    assert done.returncode == 0
+    assert done.stderr.startswith("warning: the index of ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_folds_and_a_share_for_validation_contradict_each_other(root: Path) -> None:
+    done = call("split", root, "--k", 2, "--validation-split", 0.3)
+    assert done.exit_code == 2
+    assert "--validation-split with --k 2" in done.stderr
+
+
+def test_split_follows_links_on_request(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for folder in root.iterdir():
+        (tmp_path / "data" / folder.name).symlink_to(folder)
+    assert call("split", tmp_path / "data").exit_code == 2
+    assert call("split", tmp_path / "data", "--follow-links").exit_code == 0
+
+
 def test_ctrl_c_gives_one_line_and_exit_code_130(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

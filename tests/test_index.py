@@ -611,6 +611,16 @@ def run_without_root(code: str, *arguments: Path) -> list[str]:
     return result.stdout.splitlines()
 
 
+def test_a_cache_folder_that_may_not_be_entered_is_done_without(
+    root: Path, open_folder: Path, one_video: bytes
+) -> None:
+    put(open_folder / "data" / "jump" / "open.avi", one_video)
+    store = open_folder / "store"
+    store.mkdir(0o700)
+    for folder in (store, store / "below"):
+        assert run_without_root("print(build())", root, open_folder / "data", folder) == ["(1, 'memory', 1, 1, [])"]
+
+
 def test_an_unreadable_file_is_left_out_and_tried_again_when_it_may_be_read(
     root: Path, open_folder: Path, one_video: bytes
 ) -> None:

@@ -11,10 +11,11 @@ import weakref
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from clipfeed import prefetch
-from clipfeed.prefetch import cgroup_cores, parse_bytes, run_ahead, usable_cores
+from clipfeed.prefetch import cgroup_cores, parse_bytes, run_ahead, thread_count, usable_cores
 
 PATIENCE = 30  # seconds until a test that hangs gives up
 
@@ -744,3 +745,14 @@ def test_what_is_no_number_of_bytes_is_refused_by_value(written: object) -> None
     with pytest.raises(ValueError, match="is no number of bytes") as caught:
         parse_bytes(written)
     assert repr(written) in str(caught.value)
+
+
+@pytest.mark.parametrize("workers", [0, -1, True, 1.5, float("nan"), "2", [2]])
+def test_what_is_no_number_of_threads_is_refused(workers: object) -> None:
+    with pytest.raises(ValueError, match=r"workers=.*: expected a whole number of at least 1, or None"):
+        thread_count(workers)
+
+
+def test_numbers_of_threads_may_come_from_numpy_and_none_is_the_usable_cores() -> None:
+    assert thread_count(np.int64(3)) == 3
+    assert thread_count(None) == usable_cores()

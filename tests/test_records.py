@@ -296,6 +296,11 @@ def test_pickles_stay_small_with_many_failures_and_rows() -> None:
         ({"image_size": 0}, "image_size=0"),
         ({"image_size": (64, 64, 3)}, r"image_size=\(64, 64, 3\)"),
         ({"image_size": "64"}, "image_size='64'"),
+        ({"image_size": np.array([[64, 64]])}, "image_size=array"),
+        ({"image_size": np.array([64.0, 64.0])}, "image_size=array"),
+        ({"num_frames": 2**31}, "num_frames=2147483648: .* at most 2147483647"),
+        ({"interpolation": ["bilinear"]}, "interpolation=.'bilinear'.: expected one of"),
+        ({"color_mode": np.array(["rgb", "rgb"])}, "color_mode=array"),
         ({"sampling": "random"}, "sampling='random'"),
         ({"interpolation": "cubic"}, "interpolation='cubic'.*'bicubic'"),
         ({"aspect": "squeeze"}, "aspect='squeeze'.*'stretch'"),
@@ -306,6 +311,18 @@ def test_pickles_stay_small_with_many_failures_and_rows() -> None:
 def test_a_spec_that_no_clip_can_have_is_refused_by_name(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ClipSpec(**wrong)
+
+
+def test_counts_from_numpy_become_plain_ints() -> None:
+    spec = ClipSpec(num_frames=np.int8(100), clips_per_video=np.int8(2), image_size=64)
+    assert spec.num_bytes == 100 * 64 * 64 * 3
+    assert (type(spec.num_frames), type(spec.clips_per_video)) == (int, int)
+
+
+def test_an_image_size_may_come_from_numpy() -> None:
+    assert ClipSpec(image_size=np.int64(48)).size == (48, 48)
+    assert ClipSpec(image_size=np.array([48, 64])).size == (48, 64)
+    assert all(type(side) is int for side in ClipSpec(image_size=np.array([48, 64])).size)
 
 
 def test_a_spec_knows_its_shape_and_size() -> None:

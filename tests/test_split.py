@@ -396,6 +396,16 @@ def test_more_folds_than_groups_are_refused() -> None:
         kfold_index(make_index(grid(1, 5, 2)), k=6, seed=1)
 
 
+def test_a_number_of_folds_far_beyond_the_videos_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="k=1000000000: 10 videos do not fill so many folds"):
+        kfold_index(make_index(grid(1, 5, 2)), k=10**9, seed=1)
+
+
+def test_folds_that_the_classes_cannot_fill_are_refused_with_what_they_fill() -> None:
+    with pytest.raises(ValueError, match=r"k=6: 10 groups do not fill so many folds \(class by class they fill 5\)"):
+        kfold_index(make_index(grid(2, 5, 1)), k=6, seed=1)
+
+
 # Leaks
 
 

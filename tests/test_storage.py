@@ -96,6 +96,15 @@ def test_names_that_are_no_text_keep_their_bytes(tmp_path: Path) -> None:
     assert stat_file(tmp_path, key).size_bytes == 4
 
 
+def test_times_beyond_64_bits_of_nanoseconds_are_held_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "a.mp4")
+    path, seconds = tmp_path / "a.mp4", 2**40
+    os.utime(path, (seconds, seconds))
+    assert path.stat().st_mtime > 2**33, "this file system keeps no such times"
+    assert stat_file(tmp_path, "a.mp4").mtime_ns <= 2**63 - 1
+    assert list_files(tmp_path)[0].mtime_ns == stat_file(tmp_path, "a.mp4").mtime_ns
+
+
 def test_every_spelling_of_a_root_gives_the_same_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "my data/run/a", "my data/b")
     (tmp_path / "link").symlink_to("my data")

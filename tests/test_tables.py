@@ -352,16 +352,49 @@ def test_a_store_whose_end_is_lost_is_damaged(tmp_path: Path) -> None:
         store.read()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE words SET text = 'x' WHERE code = 0",
+        "UPDATE videos SET state = 2, failure_reason = NULL",
+        "UPDATE about SET value = 'x' WHERE name = 'snapshot'",
+        "UPDATE about SET value = 1 WHERE name = 'reader'",
+    ],
+)
+def test_a_store_with_another_type_in_place_of_a_text_is_damaged(tmp_path: Path, change: str) -> None:
+    path = make_store(tmp_path)
+    with tables.open_store(path) as store:
+        filled(store, "a/1.avi")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(change)
+    with pytest.raises(tables.StoreDamagedError), tables.open_store(path) as store:
+        store.read()
+
+
+def test_a_store_whose_schema_is_no_text_any_more_is_damaged(tmp_path: Path) -> None:
+    path = make_store(tmp_path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    data = path.read_bytes()
+    place = data.rindex(b"CREATE TABLE videos")  # SQLite quotes what it cannot read in its message
+    path.write_bytes(data[:place] + b"CREATE T\xccBLE videos" + data[place + 19 :])
+    with pytest.raises(tables.StoreDamagedError), tables.open_store(path) as store:
+        store.read()
+
+
 def test_a_store_with_nonsense_in_a_row_is_damaged(tmp_path: Path) -> None:
     path = make_store(tmp_path)
     with tables.open_store(path) as store:
         filled(store, "a/1.avi")
-    for nonsense in ("rotation = 17", "class_code = 1000", "key_frames = x'00'", "width = 'wide'", "height = x''"):
+    for nonsense in (
+        "rotation = 17", "class_code = 1000", "key_frames = x'00'", "width = 'wide'", "height = x''", "state = 9",
+        "num_frames_from_decode = -5", "num_frames_from_table = 99999999999", "frame_pts = 7", "key = 'a/1.avi'",
+    ):  # fmt: skip
         copy = tmp_path / "copy.sqlite"
         shutil.copy(path, copy)
         with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
             connection.execute(f"UPDATE videos SET {nonsense}")
-        with pytest.raises(tables.StoreDamagedError, match=r"contradict|numbers"):
+        with pytest.raises(tables.StoreDamagedError, match=r"contradict|number|bytes"):
             tables.read_store(copy)
 
 

@@ -6,7 +6,6 @@ same meaning. It checks everything it can before a file is read, then composes i
 
 from __future__ import annotations
 
-import math
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from clipfeed._types import ColorMode, DataFormat, Interpolation, LabelMode, ShortVideos, StrPath
-from clipfeed.dataset import Limits, VideoDataset, checked_batch_size, errors_for
+from clipfeed.dataset import Limits, VideoDataset, checked_batch_size, checked_seed, errors_for
 from clipfeed.deliver import Delivery, Format, deliver, require_format
 from clipfeed.errors import LayoutError
 from clipfeed.index import build_index
@@ -115,7 +114,8 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
         value_range: (low, high) of float clips; None is (0, 1): low + (x / 255) * (high - low).
         errors: "auto": leave undeliverable clips out in training and list them, raise in evaluation; or
             `cf.ErrorPolicy(...)`.
-        pad_last: True: every batch has B rows, rows without a clip carry weight 0, and items are (x, y, weight).
+        pad_last: True: every batch has B rows, rows without a clip are black, and items with labels are (x, y, weight)
+            with weight 0 for these rows.
         memory_budget: Bytes that this dataset may hold while it is iterated, such as "512MB".
         workers: Decoding threads; None for the cores this process may use.
         index: Folder in which the index is kept; None is the user's cache folder. Nothing is written beside the data.
@@ -236,10 +236,7 @@ class _Choice:
 
 def _checked_seed(seed: int | None, *, shuffle: bool, validation_split: float | None) -> int:
     if seed is not None:
-        is_number = isinstance(seed, int | float | np.number) and not isinstance(seed, bool)
-        if not is_number or not math.isfinite(seed) or int(seed) != seed:
-            raise ValueError(f"seed={seed!r}: expected a whole number or None")
-        return int(seed)
+        return checked_seed(seed)
     if validation_split is not None and shuffle:
         raise ValueError(
             f"validation_split={validation_split!r} with shuffle=True needs a seed, so that training and validation "

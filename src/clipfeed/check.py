@@ -14,7 +14,7 @@ from pathlib import Path
 from clipfeed._types import StrPath
 from clipfeed.errors import ProbeError
 from clipfeed.find import find_videos
-from clipfeed.prefetch import run_ahead, usable_cores
+from clipfeed.prefetch import run_ahead, thread_count
 from clipfeed.probe import CheckedVideo, check_video
 from clipfeed.records import Failure, FoundVideo, join_key
 from clipfeed.storage import stat_file
@@ -76,8 +76,10 @@ def check_videos(
         What is fine, odd and unusable.
 
     Raises:
+        ValueError: If `workers` is no number of threads.
         LayoutError: If there is no such folder or file, or no video in it.
     """
+    threads = thread_count(workers)
     root, videos, ignored = _videos_at(path, follow_links=follow_links)
     odd: list[OddVideo] = []
     unusable = list(ignored)
@@ -85,7 +87,7 @@ def check_videos(
     with run_ahead(
         lambda number: _checked(root, videos[number]),
         range(len(videos)),
-        workers=usable_cores() if workers is None else workers,
+        workers=threads,
         max_ahead=64,
     ) as results:
         for number, seen in enumerate(results):

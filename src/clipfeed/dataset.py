@@ -23,7 +23,7 @@ from clipfeed.index import remember_failure
 from clipfeed.ledger import ErrorPolicy, Ledger
 from clipfeed.load import load_clip
 from clipfeed.order import Order
-from clipfeed.prefetch import parse_bytes, run_ahead, usable_cores
+from clipfeed.prefetch import parse_bytes, run_ahead, thread_count
 from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure, VideoIndex, VideoRecord
 from clipfeed.sample import clip_generator, plan_clip, shortfall_of, usable_mask
 
@@ -54,9 +54,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         parse_bytes(self.memory_budget)
-        whole = isinstance(self.workers, int | np.integer) and not isinstance(self.workers, bool)
-        if self.workers is not None and not (whole and self.workers >= 1):
-            raise ValueError(f"workers={self.workers!r}: expected a whole number of at least 1, or None for all cores")
+        thread_count(self.workers)
         if not self.timeout_seconds > 0:
             raise ValueError(f"timeout_seconds={self.timeout_seconds!r}: expected a number of seconds above 0")
 
@@ -158,7 +156,7 @@ class VideoDataset:
     @property
     def workers(self) -> int:
         """Decoding threads."""
-        return usable_cores() if self.limits.workers is None else int(self.limits.workers)
+        return thread_count(self.limits.workers)
 
     @property
     def memory_budget(self) -> int:

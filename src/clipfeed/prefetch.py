@@ -24,11 +24,12 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import islice
+from numbers import Integral
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-__all__ = ["cgroup_cores", "parse_bytes", "run_ahead", "usable_cores"]
+__all__ = ["cgroup_cores", "parse_bytes", "run_ahead", "thread_count", "usable_cores"]
 
 T = TypeVar("T")
 
@@ -301,6 +302,19 @@ def _turns() -> _Turns:
 
 
 # Cores
+
+
+def thread_count(workers: int | None) -> int:
+    """Give the number of threads that a user's `workers` asks for: the usable cores for None.
+
+    Raises:
+        ValueError: For anything but None or a whole number of at least 1.
+    """
+    if workers is None:
+        return usable_cores()
+    if not isinstance(workers, Integral) or isinstance(workers, bool) or workers < 1:
+        raise ValueError(f"workers={workers!r}: expected a whole number of at least 1, or None for the usable cores")
+    return int(workers)
 
 
 def usable_cores() -> int:

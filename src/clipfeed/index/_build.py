@@ -18,7 +18,7 @@ from clipfeed.index._columns import columns_of, reopen_columns
 from clipfeed.index._keep import keep, store_path
 from clipfeed.index._labels import check_arguments, check_num_labels, choose_classes, names_of_labels
 from clipfeed.index._scan import Listing, match_keys, scan, states_at
-from clipfeed.prefetch import usable_cores
+from clipfeed.prefetch import thread_count
 from clipfeed.records import Failure, StoreRef, VideoIndex, join_key
 from clipfeed.tables import USABLE, StoredTable
 
@@ -73,8 +73,7 @@ def build_index(
         6766 videos belonging to 51 classes
     """
     numbers = check_arguments(labels, class_names)
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers={workers!r}: expected at least 1, or None for the usable cores")
+    threads = thread_count(workers)
     inferred = isinstance(labels, str)
     found = find_videos(directory, follow_links=follow_links, labels="inferred" if inferred else None)
     if numbers is not None:
@@ -84,7 +83,6 @@ def build_index(
         classes = names_of_labels(numbers)
     listing = Listing(root=found.root, videos=found.videos, wanted=wanted)
     path = store_path(found.root, index, follow_links=follow_links, classes="folders" if inferred else "none")
-    threads = usable_cores() if workers is None else workers
     table, is_kept = keep(path, listing, lambda store: scan(store, listing, workers=threads, progress=progress))
     return _assemble(table, listing, found, classes=classes, numbers=numbers, path=path if is_kept else None)
 

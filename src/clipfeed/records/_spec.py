@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -79,8 +79,8 @@ class ClipSpec:
     clips_per_video: int = 1
 
     def __post_init__(self) -> None:
-        _check_count("num_frames", self.num_frames)
-        _check_count("clips_per_video", self.clips_per_video)
+        for name in ("num_frames", "clips_per_video"):
+            object.__setattr__(self, name, _checked_count(name, getattr(self, name)))
         object.__setattr__(self, "image_size", _checked_size(self.image_size))
         check_choice("short_videos", self.short_videos, SHORT_VIDEOS)
         check_choice("interpolation", self.interpolation, INTERPOLATIONS)
@@ -135,18 +135,21 @@ def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
         raise ValueError(f"{name}={value!r}: expected one of {', '.join(repr(choice) for choice in allowed)}")
 
 
-def _check_count(name: str, value: object) -> None:
+def _checked_count(name: str, value: Any) -> int:  # noqa: ANN401  # whatever the user gave
     if not _is_count(value):
-        raise ValueError(f"{name}={value!r}: expected a whole number of at least 1 and at most {_MAX_COUNT}")
+        raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
+    if value > _MAX_COUNT:
+        raise ValueError(f"{name}={value!r}: expected a whole number of at most {_MAX_COUNT}")
+    return int(value)  # a NumPy int8 would overflow in the first product
 
 
 def _checked_size(size: object) -> tuple[int, int]:
     given = size.tolist() if isinstance(size, np.ndarray | np.integer) else size
     pair = (given, given) if isinstance(given, int) else given
-    if isinstance(pair, Sequence) and len(pair) == 2 and all(_is_count(side) for side in pair):
+    if isinstance(pair, Sequence) and len(pair) == 2 and all(_is_count(side) and side <= _MAX_COUNT for side in pair):
         return (int(pair[0]), int(pair[1]))
     raise ValueError(f"image_size={size!r}: expected (height, width) in pixels, both at least 1, or one int")
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= _MAX_COUNT)
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)

@@ -95,7 +95,10 @@ def kfold_index(index: VideoIndex, *, k: int, seed: int, groups: Groups = "auto"
     cut = _cut(index, Shares.of([1.0 / k] * int(k)), seed, groups)
     num_filled = len(np.unique(cut.sides))
     if num_filled < k:
-        raise ValueError(f"k={k}: {cut.num_groups} groups, class by class, fill {num_filled} folds; give a smaller k")
+        raise ValueError(
+            f"k={k}: {cut.num_groups} groups do not fill so many folds (class by class they fill {num_filled}); give a "
+            "smaller k"
+        )
     return [cut.parts({"train": cut.sides != fold, "val": cut.sides == fold}) for fold in range(int(k))]
 
 

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clipfeed._types import IndexArray
-from clipfeed.tables._layout import FAILED, NUMBER_COLUMNS, PASSING, StoreDamagedError, check_bytes, decode
+from clipfeed.tables._layout import (
+    FAILED,
+    NUMBER_COLUMNS,
+    PASSING,
+    USABLE,
+    WAITING,
+    StoreDamagedError,
+    check_bytes,
+    decode,
+)
 
 Numbers: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
 
@@ -77,8 +86,12 @@ class StoredTable:
         codes = [self.numbers[name] for name in NUMBER_COLUMNS if name.endswith("_code")]
         known = all(int(column.max(initial=-1)) < len(self.vocabulary) for column in codes)
         turned = bool(np.isin(self.numbers["rotation"], (-1, 0, 90, 180, 270)).all())
+        counted = all(
+            int(self.numbers[name].min(initial=0)) >= -1 for name in NUMBER_COLUMNS if name.startswith("num_")
+        )
+        stated = bool(np.isin(self.numbers["state"], (WAITING, USABLE, FAILED, PASSING)).all())
         whole = len(self.key_frames.data) % 4 == 0
-        if len(sizes) != 1 or not (rises and known and turned and whole):
+        if len(sizes) != 1 or not (rises and known and turned and stated and counted and whole):
             raise StoreDamagedError("the rows contradict each other")
 
     def __len__(self) -> int:
@@ -137,6 +150,9 @@ def _read_numbers(connection: sqlite3.Connection, after: int, columns: dict[str,
             raise StoreDamagedError("a row holds something else than numbers") from error
         if len(values) != min(len(column), _READ_ROWS):
             raise StoreDamagedError("a row holds something else than numbers")
+        limits = np.iinfo(column.dtype)
+        if values.min(initial=0) < limits.min or values.max(initial=0) > limits.max:
+            raise StoreDamagedError("a row holds a number that it cannot hold")
         column[: len(values)] = values
 
 
