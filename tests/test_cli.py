@@ -184,6 +184,14 @@ def test_split_follows_links_on_request(root: Path, tmp_path: Path) -> None:
     assert call("split", tmp_path / "data", "--follow-links").exit_code == 0
 
 
+def test_a_long_path_is_never_broken_where_another_program_reads_it(tmp_path: Path) -> None:
+    name = "a" * 150 + ".avi"
+    for video in make_tree(tmp_path, classes=("run",), sources_per_class=1, clips_per_source=1, num_frames=61):
+        damage_file(video.path)
+        video.path.rename(video.path.with_name(name))
+    assert name in call("check", tmp_path).stdout
+
+
 def test_ctrl_c_gives_one_line_and_exit_code_130(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

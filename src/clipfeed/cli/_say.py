@@ -20,6 +20,7 @@ from clipfeed.errors import ClipfeedError, LayoutError, MissingDependencyError
 from clipfeed.records import Failure
 
 FINE, PROBLEMS, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+_NO_TERMINAL_COLUMNS = 10_000
 
 Directory = Annotated[Path, typer.Argument(help="Folder of videos, one sub-folder per class.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of tables.")]
@@ -127,8 +128,8 @@ def print_line(text: str = "") -> None:
 
 
 def console() -> Console:
-    """The console that results go to; long paths are never broken."""
-    return Console(soft_wrap=True)
+    """The console that results go to; paths are never broken where another program may read them."""
+    return Console(soft_wrap=True, width=None if sys.stdout.isatty() else _NO_TERMINAL_COLUMNS)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
