@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import clipfeed as cf
+from clipfeed import api
 from clipfeed.testing import make_tree, read_video_numbers
 
 CLASSES = ("run", "walk", "wave")
@@ -226,6 +227,18 @@ def test_parts_given_by_folders_are_taken_by_subset(load, tmp_path: Path) -> Non
     (tmp_path / "test2").rename(tmp_path.parent / f"{tmp_path.name}-elsewhere")
     with pytest.raises(cf.LayoutError, match="validation"):
         load(tmp_path, subset="both")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"subset": "validation"}, {"subset": "both", "validation_split": 0.2}])
+def test_what_the_listing_tells_is_refused_before_any_file_is_opened(
+    load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object]
+) -> None:
+    for part in ("train", "test"):
+        (tmp_path / part / "run").mkdir(parents=True)
+        (tmp_path / part / "run" / "a.avi").write_bytes(b"not looked at")
+    monkeypatch.setattr(api, "build_index", lambda *_, **__: pytest.fail("files were opened"))
+    with pytest.raises(ValueError, match="train, test"):
+        load(tmp_path, **arguments)
 
 
 def test_verbose_says_what_was_found_split_and_delivered(load, capsys: pytest.CaptureFixture[str]) -> None:

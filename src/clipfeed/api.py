@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -18,7 +18,8 @@ from clipfeed._types import ColorMode, DataFormat, Interpolation, LabelMode, Sho
 from clipfeed.dataset import Limits, VideoDataset, checked_batch_size, checked_seed, errors_for
 from clipfeed.deliver import Delivery, Format, deliver, require_format
 from clipfeed.errors import LayoutError
-from clipfeed.index import build_index
+from clipfeed.find import find_videos
+from clipfeed.index import build_index, check_labels
 from clipfeed.ledger import ErrorPolicy
 from clipfeed.progress import track
 from clipfeed.records import ClipSpec, Failure, SamplingPolicy, VideoIndex, check_choice
@@ -164,12 +165,16 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
         value_range=value_range,
         data_format=data_format,
     )
+    check_labels(labels, class_names)
     require_format(format)
     say = _say if verbose else _keep_quiet
 
+    # Listing takes a moment and opening files may take an hour: what the listing tells is refused before that.
+    found = find_videos(directory, follow_links=follow_links, labels="inferred" if isinstance(labels, str) else None)
+    _check_parts(found.root, found.parts, choice)
     with track("indexing", enabled=verbose) as progress:
         whole = build_index(
-            directory,
+            found,
             index=index,
             follow_links=follow_links,
             labels=labels,
@@ -250,13 +255,10 @@ def _parts(whole: VideoIndex, choice: _Choice, say: Callable[[str], None]) -> li
     _say_index(whole, say)
     folders = whole.folder_parts()
     if folders:
-        return _folder_parts(whole, folders, choice, say)
+        _check_parts(whole.root, folders, choice)  # a part of which no file can be used is none
+        say(str(describe_split(whole, folders, groups=choice.groups)))
+        return [folders[_PART_OF_SUBSET[subset]] for subset in choice.subsets]
     if choice.validation_split is None:
-        if choice.subset is not None:
-            raise ValueError(
-                f"subset={choice.subset!r} without validation_split: {whole.root} has no train, val and test folders "
-                "to choose from; pass validation_split=0.2, say"
-            )
         return [whole]
     share = choice.validation_split
     cut = split_index(whole, fractions={"train": 1 - share, "val": share}, seed=choice.seed, groups=choice.groups)
@@ -273,32 +275,35 @@ def _parts(whole: VideoIndex, choice: _Choice, say: Callable[[str], None]) -> li
     return [cut[_PART_OF_SUBSET[subset]] for subset in choice.subsets]
 
 
-def _folder_parts(
-    whole: VideoIndex, folders: Mapping[str, VideoIndex], choice: _Choice, say: Callable[[str], None]
-) -> list[VideoIndex]:
-    """Take the parts that the folders spell, and say whether they leak."""
+def _check_parts(root: str, folders: Collection[str], choice: _Choice) -> None:
+    """Refuse a choice that the parts which the folders spell cannot serve."""
+    if not folders:
+        if choice.subset is not None and choice.validation_split is None:
+            raise ValueError(
+                f"subset={choice.subset!r} without validation_split: {root} has no train, val and test folders to "
+                "choose from; pass validation_split=0.2, say"
+            )
+        return
     offered = [subset for subset, name in _PART_OF_SUBSET.items() if name in folders]
     if choice.validation_split is not None:
         raise ValueError(
-            f"validation_split={choice.validation_split!r}: {whole.root} is already split by its folders "
+            f"validation_split={choice.validation_split!r}: {root} is already split by its folders "
             f"({', '.join(folders)}); leave validation_split out and pass subset, one of {', '.join(offered)}"
         )
     if choice.subset is None:
         raise ValueError(
-            f"{whole.root} is split by its folders ({', '.join(folders)}): pass subset, one of {', '.join(offered)}"
+            f"{root} is split by its folders ({', '.join(folders)}): pass subset, one of {', '.join(offered)}"
             + (", both" if {"train", "val"} <= set(folders) else "")
         )
     missing = [subset for subset in choice.subsets if _PART_OF_SUBSET[subset] not in folders]
     if missing:
         raise LayoutError(
             f"subset={choice.subset!r} needs a folder for {' and '.join(missing)}",
-            path=whole.root,
+            path=root,
             stage="split",
             expected=f"folders train and val (also training, valid, validation); found {', '.join(folders)}",
             remedy=f"pass one of {', '.join(offered)}, or move the classes up and pass validation_split",
         )
-    say(str(describe_split(whole, folders, groups=choice.groups)))
-    return [folders[_PART_OF_SUBSET[subset]] for subset in choice.subsets]
 
 
 def _say_index(whole: VideoIndex, say: Callable[[str], None]) -> None:

@@ -9,5 +9,6 @@ Nothing is ever written beside the data, and no pixel is looked at here beyond w
 """
 
 from clipfeed.index._build import build_index, remember_failure
+from clipfeed.index._labels import check_labels
 
-__all__ = ["build_index", "remember_failure"]
+__all__ = ["build_index", "check_labels", "remember_failure"]

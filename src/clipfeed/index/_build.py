@@ -16,7 +16,7 @@ from clipfeed.errors import ProbeError
 from clipfeed.find import FoundVideos, find_videos
 from clipfeed.index._columns import columns_of, reopen_columns
 from clipfeed.index._keep import keep, store_path
-from clipfeed.index._labels import check_arguments, check_num_labels, choose_classes, names_of_labels
+from clipfeed.index._labels import check_labels, check_num_labels, choose_classes, names_of_labels
 from clipfeed.index._scan import Listing, match_keys, scan, states_at
 from clipfeed.prefetch import thread_count
 from clipfeed.records import Failure, StoreRef, VideoIndex, join_key
@@ -27,7 +27,7 @@ _NUM_LISTED = 10
 
 
 def build_index(
-    directory: StrPath,
+    directory: StrPath | FoundVideos,
     *,
     index: StrPath | None = None,
     follow_links: bool = False,
@@ -48,7 +48,7 @@ def build_index(
     beside the data; a folder that was moved is recognised by what it holds. Interrupting keeps what was done.
 
     Args:
-        directory: The folder.
+        directory: The folder, or what `cf.find_videos` found in it with the same `labels` and `follow_links`.
         index: Folder in which the index is kept; None is the user's cache folder.
         follow_links: Whether to visit linked folders; loops are harmless.
         labels: "inferred" from the folders; None for videos without labels, which may lie anywhere; or a list of class
@@ -72,10 +72,14 @@ def build_index(
         >>> print(index.summary())
         6766 videos belonging to 51 classes
     """
-    numbers = check_arguments(labels, class_names)
+    numbers = check_labels(labels, class_names)
     threads = thread_count(workers)
     inferred = isinstance(labels, str)
-    found = find_videos(directory, follow_links=follow_links, labels="inferred" if inferred else None)
+    found = (
+        directory
+        if isinstance(directory, FoundVideos)
+        else find_videos(directory, follow_links=follow_links, labels="inferred" if inferred else None)
+    )
     if numbers is not None:
         check_num_labels(numbers, len(found.videos), found.root)
     classes, wanted = _classes(found, class_names) if inferred else (None, np.ones(len(found.videos), np.bool_))

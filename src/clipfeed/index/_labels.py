@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 _MAX_CLASSES = 1_000_000  # far above any data set of videos: a label beyond is an id or a time, not a class number
 
 
-def check_arguments(
+def check_labels(
     labels: Literal["inferred"] | Sequence[int] | None, class_names: Sequence[str] | None
 ) -> NDArray[np.int32] | None:
     """Check what can be checked before a folder is read.
