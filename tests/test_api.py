@@ -241,6 +241,14 @@ def test_what_the_listing_tells_is_refused_before_any_file_is_opened(
         load(tmp_path, **arguments)
 
 
+def test_binary_labels_of_three_classes_are_refused_before_any_file_is_opened(
+    load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "build_index", lambda *_, **__: pytest.fail("files were opened"))
+    with pytest.raises(ValueError, match="2 classes, got 3: run, walk, wave"):
+        load(label_mode="binary")
+
+
 def test_verbose_says_what_was_found_split_and_delivered(load, capsys: pytest.CaptureFixture[str]) -> None:
     load(validation_split=0.2, subset="both", verbose=True)
     said = capsys.readouterr().out

@@ -16,7 +16,7 @@ import numpy as np
 
 from clipfeed._types import ColorMode, DataFormat, Interpolation, LabelMode, ShortVideos, StrPath
 from clipfeed.dataset import Limits, VideoDataset, checked_batch_size, checked_seed, errors_for
-from clipfeed.deliver import Delivery, Format, deliver, require_format
+from clipfeed.deliver import Delivery, Format, check_num_classes, deliver, require_format
 from clipfeed.errors import LayoutError
 from clipfeed.find import find_videos
 from clipfeed.index import build_index, check_labels
@@ -172,6 +172,9 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
     # Listing takes a moment and opening files may take an hour: what the listing tells is refused before that.
     found = find_videos(directory, follow_links=follow_links, labels="inferred" if isinstance(labels, str) else None)
     _check_parts(found.root, found.parts, choice)
+    if isinstance(labels, str) and found.videos:
+        names = found.class_names if class_names is None else class_names
+        check_num_classes(delivery.label_mode, len(names), names)
     with track("indexing", enabled=verbose) as progress:
         whole = build_index(
             found,

@@ -12,7 +12,7 @@ from clipfeed.deliver._keras import to_keras
 from clipfeed.deliver._numpy import to_numpy
 from clipfeed.deliver._tensorflow import to_tensorflow
 from clipfeed.deliver.frameworks import Format, require_format
-from clipfeed.deliver.items import Delivery
+from clipfeed.deliver.items import Delivery, check_num_classes
 
 if TYPE_CHECKING:
     from clipfeed.deliver.epoch_sync import EpochSync
@@ -21,6 +21,7 @@ __all__ = [
     "Delivery",
     "EpochSync",
     "Format",
+    "check_num_classes",
     "deliver",
     "require_format",
     "to_keras",

@@ -19,7 +19,7 @@ from clipfeed.deliver.frameworks import FORMATS, Format, default_data_format
 from clipfeed.records import Batch, check_choice
 from clipfeed.transform import DType, check_value_range, to_value_range
 
-__all__ = ["Delivery", "Item", "Recipe", "make_clips", "make_item", "make_labels", "recipe_for"]
+__all__ = ["Delivery", "Item", "Recipe", "check_num_classes", "make_clips", "make_item", "make_labels", "recipe_for"]
 
 LABEL_MODES: tuple[LabelMode | None, ...] = ("int", "categorical", "binary", None)
 DATA_FORMATS: tuple[DataFormat | None, ...] = ("channels_last", "channels_first", None)
@@ -184,10 +184,19 @@ def _label_form(
             )
         return "vector", labels.shape[1]
     num_classes = _num_classes(ds.class_names, labels)
-    if label_mode == "binary" and num_classes != 2:
-        named = f": {', '.join(ds.class_names)}" if ds.class_names and num_classes <= 10 else ""
-        raise ValueError(f'label_mode="binary" needs exactly 2 classes, got {num_classes}{named}')
+    check_num_classes(label_mode, num_classes, ds.class_names)
     return label_mode, num_classes
+
+
+def check_num_classes(label_mode: LabelMode | None, num_classes: int, class_names: Sequence[str] | None) -> None:
+    """Refuse binary labels of anything but two classes.
+
+    Raises:
+        ValueError: Says how many there are, and which.
+    """
+    if label_mode == "binary" and num_classes != 2:
+        named = f": {', '.join(class_names)}" if class_names and num_classes <= 10 else ""
+        raise ValueError(f'label_mode="binary" needs exactly 2 classes, got {num_classes}{named}')
 
 
 def _num_classes(class_names: Sequence[str] | None, labels: LabelArray) -> int:
