@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -55,3 +58,15 @@ def no_thread_left(request: pytest.FixtureRequest) -> object:
     yield
     left = [thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("clipfeed")]
     assert not left, f"threads left behind: {left}"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach (tmp_path is private)."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            path.chmod(0o700)
+    shutil.rmtree(folder)

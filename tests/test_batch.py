@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clipfeed.batch import BatchRows, allocate, assemble
+from clipfeed.batch import BatchRows, allocate
 from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure, VideoInfo, VideoRecord
 
 SPEC = ClipSpec(num_frames=3, image_size=(2, 4))
@@ -25,7 +25,11 @@ def a_failure(number: int) -> Failure:
 
 
 def a_batch(made: list[Clip | Failure], **changes: object) -> Batch:
-    return assemble(made, **{"spec": SPEC, "epoch": 2, "number": 5, **changes})
+    facts = {"spec": SPEC, "num_rows": None, "epoch": 2, "number": 5, **changes}
+    rows = BatchRows(facts.pop("spec"), len(made), facts.pop("num_rows"))
+    for clip in made:
+        rows.put(clip)
+    return rows.finish(**facts)
 
 
 def test_clips_become_rows_in_their_order() -> None:

@@ -6,10 +6,8 @@ import contextlib
 import inspect
 import os
 import pickle
-import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,18 +40,6 @@ def without_root() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that every user can reach (tmp_path is private)."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    for path in folder.rglob("*"):
-        if path.is_dir():
-            path.chmod(0o700)
-    shutil.rmtree(folder)
 
 
 # Listing

@@ -11,7 +11,6 @@ nothing decides whether a failure may be passed over: that is `ledger`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from clipfeed._types import FrameArray
 from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure
 
-__all__ = ["BatchRows", "allocate", "assemble"]
+__all__ = ["BatchRows", "allocate"]
 
 Labels: TypeAlias = NDArray[np.int32] | NDArray[np.float32]
 
@@ -116,23 +115,6 @@ class BatchRows:
             mask=_padded(np.array([plan.mask for plan in self._plans] or no_frames, np.bool_), num_rows),
             failures=tuple(self._failures),
         )
-
-
-def assemble(
-    made: Sequence[Clip | Failure],
-    *,
-    spec: ClipSpec,
-    epoch: int,
-    number: int,
-    labels: Labels | None = None,
-    weights: NDArray[np.float32] | None = None,
-    num_rows: int | None = None,
-) -> Batch:
-    """Give the batch of clips that are all there already; the arguments are those of `BatchRows`."""
-    rows = BatchRows(spec, len(made), num_rows)
-    for clip in made:
-        rows.put(clip)
-    return rows.finish(epoch=epoch, number=number, labels=labels, weights=weights)
 
 
 def _padded(values: NDArray[Any], num_rows: int) -> NDArray[Any]:

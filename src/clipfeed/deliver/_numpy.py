@@ -12,6 +12,7 @@ from typing import Any
 from clipfeed._types import DataFormat, LabelMode
 from clipfeed.dataset import VideoDataset
 from clipfeed.deliver.epochs import EpochCounter
+from clipfeed.deliver.facts import DatasetFacts
 from clipfeed.deliver.feed import open_epoch
 from clipfeed.deliver.items import Delivery, Item, make_item, recipe_for
 from clipfeed.transform import DType
@@ -19,7 +20,7 @@ from clipfeed.transform import DType
 __all__ = ["NumpyDataset", "to_numpy"]
 
 
-class NumpyDataset:
+class NumpyDataset(DatasetFacts):
     """A sized, re-iterable object of NumPy items; what `to_numpy` gives.
 
     Args:
@@ -50,21 +51,6 @@ class NumpyDataset:
 
     def __repr__(self) -> str:
         return f"<NumpyDataset of {self.clipfeed!r}>"
-
-    @property
-    def class_names(self) -> list[str] | None:
-        """Text of each label in label order."""
-        return None if self.clipfeed.class_names is None else list(self.clipfeed.class_names)
-
-    @property
-    def file_paths(self) -> list[str]:
-        """One path an example, aligned with iteration in evaluation."""
-        return self.clipfeed.file_paths
-
-    @property
-    def labels(self) -> object:
-        """One label an example, aligned with `file_paths`; None without labels."""
-        return self.clipfeed.labels
 
 
 def to_numpy(

@@ -10,13 +10,14 @@ import keras
 
 from clipfeed.dataset import VideoDataset
 from clipfeed.deliver.epochs import EpochCounter
+from clipfeed.deliver.facts import DatasetFacts
 from clipfeed.deliver.feed import EpochFeed, open_epoch
 from clipfeed.deliver.items import Item, Recipe, make_item
 
 __all__ = ["ClipPyDataset"]
 
 
-class ClipPyDataset(keras.utils.PyDataset):  # type: ignore[misc]  # Keras carries no types
+class ClipPyDataset(DatasetFacts, keras.utils.PyDataset):  # type: ignore[misc]  # Keras carries no types
     """Batches of clips for `fit`, `evaluate` and `predict` on every backend; what `to_keras` gives.
 
     Keras's own `workers` stays 1: with more, `fit` on JAX and PyTorch trains a second time on the batches that it
@@ -70,18 +71,3 @@ class ClipPyDataset(keras.utils.PyDataset):  # type: ignore[misc]  # Keras carri
     def on_epoch_end(self) -> None:
         """Stop decoding ahead (Keras calls this)."""
         self._feed.end()
-
-    @property
-    def class_names(self) -> list[str] | None:
-        """Text of each label in label order."""
-        return None if self.clipfeed.class_names is None else list(self.clipfeed.class_names)
-
-    @property
-    def file_paths(self) -> list[str]:
-        """One path an example, aligned with iteration in evaluation."""
-        return self.clipfeed.file_paths
-
-    @property
-    def labels(self) -> object:
-        """One label an example, aligned with `file_paths`; None without labels."""
-        return self.clipfeed.labels
