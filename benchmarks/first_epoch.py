@@ -30,7 +30,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from clipfeed.decode import PlainDecoder
+from clipfeed.decode import LeanDecoder
 from clipfeed.load import load_clip, video_record
 from clipfeed.records import ClipSpec, VideoRecord
 from clipfeed.sample import plan_clip
@@ -40,7 +40,7 @@ Resize = Callable[[Frames], Frames]
 Load = Callable[[VideoRecord], Frames]
 
 SPEC = ClipSpec(num_frames=20, image_size=(64, 64))
-DECODER = PlainDecoder()
+DECODER = LeanDecoder()
 EXTENSIONS = {".avi", ".mkv", ".mov", ".mp4", ".mpg", ".webm"}
 # Two conversions to RGB of one picture differ by rounding; two pictures of one video differ by far more.
 SAME_PICTURE = 3.0

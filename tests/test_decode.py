@@ -20,7 +20,7 @@ def test_the_plain_decoder_has_the_protocols_signature() -> None:
 
 
 def test_the_package_gives_what_others_need() -> None:
-    assert decode.__all__ == ["DecodedFrames", "Decoder", "PlainDecoder", "reformat_arguments"]
+    assert decode.__all__ == ["DecodedFrames", "Decoder", "LeanDecoder", "PlainDecoder", "reformat_arguments"]
 
 
 def test_decoded_frames_print_without_their_pixels_and_pickle() -> None:

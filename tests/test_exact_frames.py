@@ -14,7 +14,7 @@ import pytest
 from av.video.reformatter import VideoReformatter
 
 import clipfeed as cf
-from clipfeed.decode import PlainDecoder, reformat_arguments
+from clipfeed.decode import LeanDecoder, PlainDecoder, reformat_arguments
 from clipfeed.load import load_clip, video_record
 from clipfeed.records import ClipPlan, ClipSpec
 from clipfeed.sample import plan_clip
@@ -53,7 +53,7 @@ def plans_of(record: cf.VideoRecord, num_frames: int) -> list[ClipPlan]:
 
 
 def check_video(path: Path, num_frames: int) -> None:
-    record, decoder = video_record(path), PlainDecoder()
+    record, decoders = video_record(path), (PlainDecoder(), LeanDecoder())
     truth = bare_frames(path)
     assert record.info.num_frames == len(truth)
     native = (record.info.height, record.info.width)
@@ -63,7 +63,8 @@ def check_video(path: Path, num_frames: int) -> None:
                 continue
             spec = ClipSpec(num_frames=num_frames, image_size=size, interpolation=interpolation)
             geometry = geometry_of(record.info, spec)
-            frames = load_clip(plan, spec, decoder).frames
+            frames, leanly = (load_clip(plan, spec, decoder).frames for decoder in decoders)
+            assert np.array_equal(frames, leanly), (plan, size)
             for frame, index in zip(frames, plan.frame_indices.tolist(), strict=True):
                 resized = VideoReformatter().reformat(truth[index], **reformat_arguments(geometry, truth[index]))
                 assert np.array_equal(frame, resized.to_ndarray(format="rgb24")), (plan, size, index)

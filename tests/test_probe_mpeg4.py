@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clipfeed._mpeg4 import is_packed, read_time_bits
 from clipfeed.errors import ProbeError
 from clipfeed.probe import probe_video
-from clipfeed.probe.mpeg4 import ShownCounter, find_vops, is_packed, read_time_bits, starts_with_intra
+from clipfeed.probe.mpeg4 import ShownCounter, find_vops, starts_with_intra
 from clipfeed.probe.samples import SampleCounter
 from clipfeed.records import FoundVideo
 from clipfeed.testing import paint_numbered_frame, video_kind, write_avi

@@ -17,7 +17,7 @@ import numpy as np
 
 from clipfeed._types import IndexArray
 from clipfeed.batch import BatchRows
-from clipfeed.decode import Decoder, PlainDecoder
+from clipfeed.decode import Decoder, LeanDecoder
 from clipfeed.errors import BudgetError, ClipfeedError, DecodeError
 from clipfeed.index import remember_failure
 from clipfeed.ledger import ErrorPolicy, Ledger
@@ -108,7 +108,7 @@ class VideoDataset:
         self.ledger = Ledger(num_videos=len(self.index), policy=self.errors)
         self._records = self.index.records
         self._labels = self.index.labels
-        self._decoder: Decoder = PlainDecoder(timeout_seconds=self.limits.timeout_seconds)
+        self._decoder: Decoder = LeanDecoder(timeout_seconds=self.limits.timeout_seconds)
         self._order = Order(
             num_examples=len(self.index) * self._clips_per_video,
             batch_size=self.batch_size or 1,

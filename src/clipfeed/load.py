@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clipfeed._types import ColorMode, DataFormat, FrameArray, Interpolation, ShortVideos, StrPath
-from clipfeed.decode import Decoder, PlainDecoder
+from clipfeed.decode import Decoder, LeanDecoder
 from clipfeed.errors import ProbeError
 from clipfeed.probe import probe_video
 from clipfeed.records import (
@@ -119,7 +119,7 @@ def load_video(  # noqa: PLR0913  # the facade's arguments that concern one clip
     check_value_range(dtype, value_range)
     check_choice("data_format", data_format, ("channels_last", "channels_first"))
     record = video_record(path)
-    clip = load_clip(plan_clip(record, spec, rng=None), spec, PlainDecoder())
+    clip = load_clip(plan_clip(record, spec, rng=None), spec, LeanDecoder())
     values = to_value_range(clip.frames, dtype, value_range)
     return values if data_format == "channels_last" else np.ascontiguousarray(np.moveaxis(values, -1, 0))
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import av
@@ -29,7 +30,28 @@ from clipfeed.errors import DecodeError, ProbeError
 from clipfeed.records import ClipPlan, Geometry, VideoRecord
 from clipfeed.storage import local_path
 
-__all__ = ["PlainDecoder"]
+__all__ = ["Clipwork", "PlainDecoder", "opened"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clipwork:
+    """A clip in the making.
+
+    Attributes:
+        plan: Which frames of which video.
+        geometry: Size, turn, channels and filter.
+        place_of: Where in the clip each wanted frame goes; the first place of one that is wanted several times.
+        frames: (T, *geometry.turned_size, C) uint8 to write into.
+        is_damaged: (T,) bool, to be set for each damaged frame.
+        deadline: By when it must be done, of `time.monotonic`.
+    """
+
+    plan: ClipPlan
+    geometry: Geometry
+    place_of: Mapping[int, int]
+    frames: FrameArray
+    is_damaged: NDArray[np.bool_]
+    deadline: float
 
 
 class PlainDecoder:
@@ -72,31 +94,28 @@ class PlainDecoder:
         for place, index in enumerate(indices):
             place_of.setdefault(index, place)
         is_damaged = np.zeros(len(indices), np.bool_)
-        self._fill(plan, geometry, place_of, out, is_damaged)
+        deadline = time.monotonic() + self.timeout_seconds
+        self._fill(
+            Clipwork(
+                plan=plan, geometry=geometry, place_of=place_of, frames=out, is_damaged=is_damaged, deadline=deadline
+            )
+        )
         for place, index in enumerate(indices):
             if place_of[index] != place:
                 out[place], is_damaged[place] = out[place_of[index]], is_damaged[place_of[index]]
         return DecodedFrames(frames=out, num_corrupt=int(np.count_nonzero(is_damaged)))
 
-    def _fill(
-        self,
-        plan: ClipPlan,
-        geometry: Geometry,
-        place_of: Mapping[int, int],
-        out: FrameArray,
-        is_damaged: NDArray[np.bool_],
-    ) -> None:
+    def _fill(self, work: Clipwork) -> None:
         """Write each wanted frame into its place, and mark the damaged ones."""
-        reformatter = self._reformatter()
+        plan, place_of, reformatter = work.plan, work.place_of, self._reformatter()
         last, num_shown = max(place_of), 0
-        deadline = time.monotonic() + self.timeout_seconds
-        with _opened(plan.record) as video:
+        with opened(plan.record) as video:
             try:
-                for frame, frame_is_damaged in _shown_frames(video, deadline):
+                for frame, frame_is_damaged in _shown_frames(video, work.deadline):
                     place = place_of.get(num_shown)
                     if place is not None:
-                        write_picture(frame, geometry, reformatter, out[place])
-                        is_damaged[place] = frame_is_damaged
+                        write_picture(frame, work.geometry, reformatter, work.frames[place])
+                        work.is_damaged[place] = frame_is_damaged
                         if num_shown == last:
                             return
                     num_shown += 1
@@ -114,7 +133,7 @@ class PlainDecoder:
 
 
 @contextmanager
-def _opened(record: VideoRecord) -> Iterator[OpenVideo]:
+def opened(record: VideoRecord) -> Iterator[OpenVideo]:
     """Open a video that was readable when it was indexed."""
     try:
         with open_container(local_path(record.root, record.key), path=record.path) as video:

@@ -17,20 +17,18 @@ decoder, and checked against it for every clip of HMDB51 and UCF101 at hand and 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clipfeed._mpeg4 import VOP_START, is_packed, read_time_bits
 from clipfeed._types import IndexArray
 
 __all__ = [
     "SMALL_SAMPLE_BYTES",
     "ShownCounter",
     "find_vops",
-    "is_packed",
-    "read_time_bits",
     "starts_with_intra",
 ]
 
@@ -46,52 +44,11 @@ _MAX_SECONDS = 40  # modulo_time_base is one 1-bit a second; more do not fit int
 _WORD = np.dtype("<u2")
 _VOP_HEADER = np.arange(4, 12)  # enough for the start of any: coding type, seconds, time increment, vop_coded
 
-_LAYER_BYTES = 40  # more than the longest start of a video object layer's header
-
-_VOP_START = b"\x00\x00\x01\xb6"
-_VOL_START = re.compile(rb"\x00\x00\x01[\x20-\x2f]")
-_PACKED_USER_DATA = re.compile(rb"\x00\x00\x01\xb2DivX\d+(?:Build|b)\d+p")
-
-
-def read_time_bits(header: bytes) -> int | None:
-    """Give the number of bits of vop_time_increment, which stands in front of vop_coded.
-
-    Args:
-        header: Bytes that hold the video object layer's header: extra data or the first sample.
-
-    Returns:
-        1 to 16, or None without such a header.
-    """
-    found = _VOL_START.search(header)
-    if found is None:
-        return None
-    layer = int.from_bytes(header[found.end() : found.end() + _LAYER_BYTES].ljust(_LAYER_BYTES, b"\0"), "big")
-
-    def read(offset: int, num_bits: int) -> int:
-        return layer >> (8 * _LAYER_BYTES - offset - num_bits) & ((1 << num_bits) - 1)
-
-    at = 1 + 8  # behind random_accessible_vol, video_object_type_indication
-    has_version = read(at, 1)  # is_object_layer_identifier
-    version = read(at + 1, 4) if has_version else 1
-    at += 8 if has_version else 1
-    at += 20 if read(at, 4) == 15 else 4  # aspect_ratio_info, extended or not
-    if read(at, 1):  # vol_control_parameters: chroma_format, low_delay, vbv_parameters
-        at += 4 + 79 * read(at + 4, 1)
-    at += 1
-    at += 6 if read(at, 2) == 3 and version != 1 else 2  # video_object_layer_shape, grayscale or not
-    resolution = read(at + 1, 16)
-    return max(1, (resolution - 1).bit_length()) if resolution else None
-
-
-def is_packed(header: bytes) -> bool:
-    """Tell whether the encoder says that it packs B-VOPs: user data such as "DivX503b1393p"."""
-    return _PACKED_USER_DATA.search(header) is not None
-
 
 def starts_with_intra(sample: bytes) -> bool:
     """Tell whether a sample's first VOP is an I-VOP."""
-    kind_at = sample.find(_VOP_START) + len(_VOP_START)
-    return len(_VOP_START) <= kind_at < len(sample) and sample[kind_at] >> 6 == 0
+    kind_at = sample.find(VOP_START) + len(VOP_START)
+    return len(VOP_START) <= kind_at < len(sample) and sample[kind_at] >> 6 == 0
 
 
 def find_vops(data: NDArray[np.uint8], masks: NDArray[np.uint64] | None = None) -> IndexArray:
@@ -189,8 +146,8 @@ class ShownCounter:
         vop_bytes = ends[sample]
         np.minimum(vop_bytes[:-1], vops[1:], out=vop_bytes[:-1])
         vop_bytes -= vops
-        if 1 in (vop_bytes <= len(_VOP_START)).tobytes():  # bytes between samples look like a VOP
-            is_inside = vop_bytes > len(_VOP_START)
+        if 1 in (vop_bytes <= len(VOP_START)).tobytes():  # bytes between samples look like a VOP
+            is_inside = vop_bytes > len(VOP_START)
             vops, sample, vop_bytes = vops[is_inside], sample[is_inside], vop_bytes[is_inside]
         is_picture = vop_bytes > SMALL_SAMPLE_BYTES
         small = (~is_picture).nonzero()[0]
