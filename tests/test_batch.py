@@ -17,7 +17,7 @@ def a_clip(number: int) -> Clip:
     )
     mask = np.array([True, True, number % 2 == 0])
     plan = ClipPlan(record=record, frame_indices=np.arange(3) + 10 * number, mask=mask)
-    return Clip(plan=plan, frames=np.full(SPEC.shape, number, np.uint8))
+    return Clip(plan=plan, frames=np.full(SPEC.shape, number, np.uint8), is_damaged=np.zeros(SPEC.num_frames, bool))
 
 
 def a_failure(number: int) -> Failure:

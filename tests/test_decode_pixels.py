@@ -13,7 +13,7 @@ import pytest
 from av.video.reformatter import Colorspace, VideoReformatter
 
 from clipfeed._types import Interpolation
-from clipfeed.decode import reformat_arguments
+from clipfeed.decode import pixel_facts, pixels, reformat_arguments
 from clipfeed.decode.pixels import write_picture
 from clipfeed.records import Geometry
 from clipfeed.testing import (
@@ -241,3 +241,19 @@ def test_a_gif_keeps_its_colours(tmp_path: Path) -> None:
     picture = picture_of(first_frame(path), geometry_to(20, 20)).astype(int)
     assert np.abs(picture - RED).max() <= 40  # rgb8 has 8 reds, 8 greens and 4 blues
     assert np.ptp(picture[..., 0]) < 16
+
+
+def test_facts_name_all_that_decides_pixels() -> None:
+    facts = dict(pixel_facts())
+    assert len(facts) == len(pixel_facts())
+    assert all(isinstance(value, str) and value for value in facts.values())
+    assert facts["libswscale"] == ".".join(map(str, av.library_versions["libswscale"]))
+    flags = [facts[f"flags_{interpolation}"] for interpolation in get_args(Interpolation)]
+    assert len(set(flags)) == len(flags)
+    assert facts["untagged_hd_side"] == "720"
+
+
+def test_another_rule_is_another_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = pixel_facts()
+    monkeypatch.setattr(pixels, "_HD_SIDE", 600)
+    assert pixel_facts() != before

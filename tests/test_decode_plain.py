@@ -9,13 +9,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from av.video.reformatter import VideoReformatter
 
 from clipfeed._ffmpeg import OpenVideo
-from clipfeed.decode import PlainDecoder, plain
+from clipfeed.decode import PlainDecoder, plain, work
 from clipfeed.errors import DecodeError
 from clipfeed.records import VideoRecord
 from clipfeed.testing import (
@@ -223,3 +224,34 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 150_000  # KiB, as Linux counts
+
+
+@pytest.mark.parametrize("chunk_frames", [0, -3])
+def test_a_chunk_of_no_frames_is_refused_at_once(record: VideoRecord, chunk_frames: int) -> None:
+    with pytest.raises(ValueError, match=f"chunk_frames={chunk_frames}: expected at least 1"):
+        PlainDecoder().decode_chunks(make_plan(record, [0]), make_geometry(record), chunk_frames=chunk_frames)
+
+
+def test_the_memory_of_a_chunk_is_used_again(record: VideoRecord) -> None:
+    chunks = list(PlainDecoder().decode_chunks(make_plan(record, range(61)), make_geometry(record), chunk_frames=8))
+    assert [len(chunk.frames) for chunk in chunks] == [8] * 7 + [5]
+    assert all(np.shares_memory(chunk.frames, chunks[0].frames) for chunk in chunks)
+
+
+def test_time_is_counted_anew_for_each_chunk_and_not_between_two(
+    record: VideoRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    decode = OpenVideo.decode
+
+    def slowly(video: OpenVideo, packet: object) -> object:
+        now[0] += 1.0
+        return decode(video, packet)
+
+    monkeypatch.setattr(OpenVideo, "decode", slowly)
+    decoder, plan, geometry = PlainDecoder(timeout_seconds=20), make_plan(record, range(61)), make_geometry(record)
+    for _ in decoder.decode_chunks(plan, geometry, chunk_frames=8):
+        now[0] += 100.0
+    with pytest.raises(DecodeError, match="took longer than 20 s"):
+        list(decoder.decode_chunks(plan, geometry, chunk_frames=40))

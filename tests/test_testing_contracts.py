@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import av
 import numpy as np
 import pytest
 
+from clipfeed.decode import DecodedFrames
 from clipfeed.errors import DecodeError, StaleIndexError
 from clipfeed.testing import DecoderTests, video_kind
 
@@ -24,16 +25,20 @@ class RightDecoder:
             raise StaleIndexError("changed", path=record.path, stage="decode")
         last = int(plan.frame_indices.max())
         frames = self.frames(record.path, last + 1)
-        num_corrupt = sum(frame.is_corrupt for frame in frames)
+        is_corrupt = np.array([frame.is_corrupt for frame in frames])
         shown = [self.picture(frame, geometry) for frame in frames]
         if len(shown) <= last:
             missing = min(index for index in plan.frame_indices.tolist() if index >= len(shown))
             raise DecodeError(f"no frame {missing}", path=record.path, stage="decode")
         frames = np.stack([shown[index] for index in plan.frame_indices])[..., : geometry.num_channels]
-        if out is None:
-            return SimpleNamespace(frames=frames, num_corrupt=num_corrupt)
-        out[:] = frames
-        return SimpleNamespace(frames=out, num_corrupt=num_corrupt)
+        if out is not None:
+            out[:] = frames
+        return DecodedFrames(frames=frames if out is None else out, is_damaged=is_corrupt[plan.frame_indices])
+
+    def decode_chunks(self, plan, geometry, *, chunk_frames=32):
+        indices = np.unique(plan.frame_indices)
+        for start in range(0, len(indices), chunk_frames):
+            yield self.decode(replace(plan, frame_indices=indices[start : start + chunk_frames]), geometry)
 
     def frames(self, path, limit):
         shown = []
@@ -92,7 +97,8 @@ class IgnoresTags(RightDecoder):
 
 class SeesNoDamage(RightDecoder):
     def decode(self, plan, geometry, *, out=None):
-        return SimpleNamespace(frames=super().decode(plan, geometry, out=out).frames, num_corrupt=0)
+        decoded = super().decode(plan, geometry, out=out)
+        return DecodedFrames(frames=decoded.frames, is_damaged=np.zeros(len(decoded.frames), bool))
 
 
 class TurnsTheOtherWay(RightDecoder):
@@ -120,7 +126,25 @@ class BelievesAnyFile(RightDecoder):
         if not path.exists():
             raise StaleIndexError("gone", path=plan.record.path, stage="decode")
         frames = np.stack([self.picture(frame, geometry) for frame in self.frames(str(path), 1)])
-        return SimpleNamespace(frames=frames, num_corrupt=0)
+        return DecodedFrames(frames=frames, is_damaged=np.zeros(len(frames), bool))
+
+
+class GivesChunksInThePlansOrder(RightDecoder):
+    def decode_chunks(self, plan, geometry, *, chunk_frames=32):
+        for start in range(0, len(plan.frame_indices), chunk_frames):
+            part = plan.frame_indices[start : start + chunk_frames]
+            yield self.decode(replace(plan, frame_indices=part), geometry)
+
+
+class GivesOneChunk(RightDecoder):
+    def decode_chunks(self, plan, geometry, *, chunk_frames=32):
+        return super().decode_chunks(plan, geometry, chunk_frames=10_000)
+
+
+class EndsChunksEarly(RightDecoder):
+    def decode_chunks(self, plan, geometry, *, chunk_frames=32):
+        with suppress(DecodeError):
+            yield from super().decode_chunks(plan, geometry, chunk_frames=chunk_frames)
 
 
 class DoesNotPickle(RightDecoder):
@@ -128,6 +152,7 @@ class DoesNotPickle(RightDecoder):
         self.size = lambda: 1
 
 
+CHUNKS = "test_chunks_give_each_planned_frame_once_in_the_videos_order"
 EXACT = "test_gives_exactly_the_planned_frames_in_the_plans_order"
 COLOURS = "test_colours_are_right_whatever_range_and_matrix_are_tagged"
 
@@ -153,7 +178,10 @@ def _close_what_was_left_open():
         (ReadsToTheEnd, "test_stops_reading_behind_the_last_planned_frame", None),
         (LeavesFilesOpen, "test_leaves_no_file_open", None),
         (BelievesAnyFile, "test_a_changed_or_vanished_file_is_stale", None),
-        (SeesNoDamage, "test_counts_damaged_frames", None),
+        (SeesNoDamage, "test_marks_damaged_frames", None),
+        (GivesChunksInThePlansOrder, CHUNKS, "h264_mp4"),
+        (GivesOneChunk, CHUNKS, "h264_mp4"),
+        (EndsChunksEarly, "test_chunks_end_with_an_error_where_a_frame_is_missing", None),
         (DoesNotPickle, "test_decoder_plan_and_result_survive_pickling", None),
     ],
 )
@@ -163,5 +191,5 @@ def test_a_decoder_that_is_wrong_fails(wrong, test, kind, tmp_path):
             return wrong()
 
     arguments = {"tmp_path": tmp_path} if kind is None else {"tmp_path": tmp_path, "kind": video_kind(kind)}
-    with pytest.raises((AssertionError, AttributeError, ValueError)):
+    with pytest.raises((AssertionError, AttributeError, StopIteration, ValueError)):
         getattr(Contract(), test)(**arguments)

@@ -57,7 +57,7 @@ def load_clip(plan: ClipPlan, spec: ClipSpec, decoder: Decoder, *, out: FrameArr
         place(decoded.frames, geometry, out)
     else:
         decoded = decoder.decode(plan, geometry, out=out)
-    return Clip(plan=plan, frames=out, num_corrupt=decoded.num_corrupt)
+    return Clip(plan=plan, frames=out, is_damaged=decoded.is_damaged)
 
 
 def load_video(  # noqa: PLR0913  # the facade's arguments that concern one clip

@@ -5,27 +5,39 @@ Plan and result pickle; a decoder keeps no state between clips. Nothing here kno
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from clipfeed._types import FrameArray
 from clipfeed.records import ClipPlan, Geometry
 
-__all__ = ["DecodedFrames", "Decoder"]
+__all__ = ["DecodedFrames", "Decoder", "DecoderName"]
+
+DecoderName: TypeAlias = Literal["auto", "plain"]
+"""Which decoder: the one that leaves out what it can, or the one that decodes everything. Frames are the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DecodedFrames:
-    """The frames of one plan.
+    """The frames of one plan, or of a part of it.
 
     Attributes:
         frames: (T, *geometry.turned_size, C) uint8 0..255: resized and turned, neither cropped nor padded.
-        num_corrupt: How many of the T frames are damaged: flagged by the decoder, or decoded after a flagged frame or a
+        is_damaged: (T,) bool, True where a frame is flagged by the decoder, or was decoded after a flagged one or a
             lost packet and before the next key frame.
     """
 
-    frames: FrameArray = field(compare=False, repr=False)
-    num_corrupt: int = 0
+    frames: FrameArray = field(repr=False)
+    is_damaged: NDArray[np.bool_]
+
+    @property
+    def num_corrupt(self) -> int:
+        """How many of the frames are damaged."""
+        return int(np.count_nonzero(self.is_damaged))
 
 
 class Decoder(Protocol):
@@ -45,4 +57,21 @@ class Decoder(Protocol):
         Raises:
             DecodeError: If a frame of the plan cannot be had; names the first one.
             StaleIndexError: If the file is gone or is not the one that was indexed.
+        """
+
+    def decode_chunks(self, plan: ClipPlan, geometry: Geometry, *, chunk_frames: int = 32) -> Iterator[DecodedFrames]:
+        """Give the frames of the plan in chunks, from one pass; for videos too long to be in memory as a whole.
+
+        Args:
+            plan: Which frames of which video; they come in the video's order, each once, whatever the plan's.
+            geometry: As for `decode`.
+            chunk_frames: Frames in a chunk, at least 1; the last chunk may have fewer.
+
+        Returns:
+            One chunk after the other. The frames of a chunk are overwritten when the next one is asked for.
+
+        Raises:
+            ValueError: If `chunk_frames` is below 1; at once.
+            DecodeError: As for `decode`; when the chunk that lacks a frame is asked for.
+            StaleIndexError: As for `decode`; when the first chunk is asked for.
         """

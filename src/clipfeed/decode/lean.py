@@ -8,7 +8,6 @@ start. Nothing here seeks.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,8 +17,9 @@ from av.packet import Packet
 from clipfeed._ffmpeg import OpenVideo, captured_log
 from clipfeed.decode.mpeg4 import Stream, UnusualStreamError, Vop, needed
 from clipfeed.decode.pixels import write_picture
-from clipfeed.decode.plain import Clipwork, PlainDecoder, opened
+from clipfeed.decode.plain import PlainDecoder
 from clipfeed.decode.trouble import took_too_long
+from clipfeed.decode.work import Clipwork, opened
 from clipfeed.errors import DecodeError
 
 __all__ = ["LeanDecoder"]
@@ -86,8 +86,7 @@ def _shown_frames(video: OpenVideo, work: Clipwork) -> Iterator[tuple[int, av.Vi
     sent = needed(stream.vops, work.place_of)
     awaited = sorted((vop.number, vop.kind) for vop in sent if vop.number is not None)[::-1]
     for vop, packet in _packets_of(sent, packets):
-        if time.monotonic() > work.deadline:
-            raise TimeoutError
+        work.deadline.check()
         frames = video.decode(packet)
         if frames and stream.has_b and vop is sent[0]:
             raise UnusualStreamError("a decoder that does not wait for B-VOPs")
@@ -107,8 +106,7 @@ def _read(video: OpenVideo, work: Clipwork) -> tuple[Stream, list[Packet[av.Vide
     for packet in video.packets():
         if packet.is_corrupt or packet.is_discard or (stream is None and not packet.is_keyframe):
             raise UnusualStreamError("a packet that is damaged or not to be shown")
-        if time.monotonic() > work.deadline:
-            raise TimeoutError
+        work.deadline.check()
         sample = bytes(packet)
         if stream is None:
             stream = Stream(video.stream.codec_context.extradata or b"", sample)

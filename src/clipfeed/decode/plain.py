@@ -9,49 +9,25 @@ size. Nothing here seeks or guesses.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Any
 
 import av
 import numpy as np
 from av.packet import Packet
 from av.video.reformatter import VideoReformatter
-from numpy.typing import NDArray
 
-from clipfeed._ffmpeg import OpenVideo, open_container
+from clipfeed._ffmpeg import OpenVideo
 from clipfeed._types import FrameArray
 from clipfeed.decode.contract import DecodedFrames
 from clipfeed.decode.pixels import write_picture
 from clipfeed.decode.trouble import cannot_convert, check_unchanged, frame_missing, took_too_long
-from clipfeed.errors import DecodeError, ProbeError
-from clipfeed.records import ClipPlan, Geometry, VideoRecord
-from clipfeed.storage import local_path
+from clipfeed.decode.work import Clipwork, Deadline, opened
+from clipfeed.errors import DecodeError
+from clipfeed.records import ClipPlan, Geometry
 
-__all__ = ["Clipwork", "PlainDecoder", "opened"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clipwork:
-    """A clip in the making.
-
-    Attributes:
-        plan: Which frames of which video.
-        geometry: Size, turn, channels and filter.
-        place_of: Where in the clip each wanted frame goes; the first place of one that is wanted several times.
-        frames: (T, *geometry.turned_size, C) uint8 to write into.
-        is_damaged: (T,) bool, to be set for each damaged frame.
-        deadline: By when it must be done, of `time.monotonic`.
-    """
-
-    plan: ClipPlan
-    geometry: Geometry
-    place_of: Mapping[int, int]
-    frames: FrameArray
-    is_damaged: NDArray[np.bool_]
-    deadline: float
+__all__ = ["PlainDecoder"]
 
 
 class PlainDecoder:
@@ -60,8 +36,8 @@ class PlainDecoder:
     May be called from many threads at once; each keeps one reformatter, which is all that outlives a clip. Pickles.
 
     Args:
-        timeout_seconds: Longest time for one clip, looked at between packets (the longest packet seen, of a 3840 x 2160
-            video, took 0.05 s).
+        timeout_seconds: Longest time for one clip, or one chunk of a long one, looked at between packets (the longest
+            packet seen, of a 3840 x 2160 video, took 0.05 s).
 
     Raises:
         ValueError: If `timeout_seconds` is not above 0.
@@ -94,35 +70,71 @@ class PlainDecoder:
         for place, index in enumerate(indices):
             place_of.setdefault(index, place)
         is_damaged = np.zeros(len(indices), np.bool_)
-        deadline = time.monotonic() + self.timeout_seconds
         self._fill(
             Clipwork(
-                plan=plan, geometry=geometry, place_of=place_of, frames=out, is_damaged=is_damaged, deadline=deadline
+                plan=plan,
+                geometry=geometry,
+                place_of=place_of,
+                frames=out,
+                is_damaged=is_damaged,
+                deadline=Deadline(self.timeout_seconds),
             )
         )
         for place, index in enumerate(indices):
             if place_of[index] != place:
                 out[place], is_damaged[place] = out[place_of[index]], is_damaged[place_of[index]]
-        return DecodedFrames(frames=out, num_corrupt=int(np.count_nonzero(is_damaged)))
+        return DecodedFrames(frames=out, is_damaged=is_damaged)
+
+    def decode_chunks(self, plan: ClipPlan, geometry: Geometry, *, chunk_frames: int = 32) -> Iterator[DecodedFrames]:
+        """Give the frames of the plan in chunks, from one pass (see `Decoder.decode_chunks`).
+
+        Memory is bounded by one chunk. The time limit counts anew for each; time between two chunks is not counted.
+        """
+        if chunk_frames < 1:
+            raise ValueError(f"chunk_frames={chunk_frames!r}: expected at least 1")
+        return self._chunks(plan, geometry, chunk_frames)
+
+    def _chunks(self, plan: ClipPlan, geometry: Geometry, chunk_frames: int) -> Iterator[DecodedFrames]:
+        check_unchanged(plan.record)
+        indices = set(plan.frame_indices.tolist())
+        size, num_left, num_had = min(chunk_frames, len(indices)), len(indices), 0
+        frames = np.empty((size, *geometry.turned_size, geometry.num_channels), np.uint8)
+        is_damaged = np.zeros(size, np.bool_)
+        # Not the thread's reformatter: a chunk may be asked for by another thread than the one before.
+        reformatter, deadline = VideoReformatter(), Deadline(self.timeout_seconds)
+        with opened(plan.record) as video:
+            for index, frame, frame_is_damaged in self._wanted_frames(video, plan, indices, deadline):
+                _write(frame, plan, geometry, reformatter, frames[num_had], index=index)
+                is_damaged[num_had] = frame_is_damaged
+                num_had, num_left = num_had + 1, num_left - 1
+                if num_had == size or not num_left:
+                    yield DecodedFrames(frames=frames[:num_had], is_damaged=is_damaged[:num_had].copy())
+                    num_had = 0
+                    deadline.restart()
 
     def _fill(self, work: Clipwork) -> None:
         """Write each wanted frame into its place, and mark the damaged ones."""
-        plan, place_of, reformatter = work.plan, work.place_of, self._reformatter()
-        last, num_shown = max(place_of), 0
+        plan, reformatter = work.plan, self._reformatter()
         with opened(plan.record) as video:
-            try:
-                for frame, frame_is_damaged in _shown_frames(video, work.deadline):
-                    place = place_of.get(num_shown)
-                    if place is not None:
-                        write_picture(frame, work.geometry, reformatter, work.frames[place])
-                        work.is_damaged[place] = frame_is_damaged
-                        if num_shown == last:
-                            return
-                    num_shown += 1
-            except av.FFmpegError as error:
-                raise cannot_convert(plan, frame.format.name, error, num_shown=num_shown) from error
-            except TimeoutError as error:
-                raise took_too_long(plan, self.timeout_seconds, num_shown=num_shown) from error
+            for index, frame, is_damaged in self._wanted_frames(video, plan, work.place_of, work.deadline):
+                place = work.place_of[index]
+                _write(frame, plan, work.geometry, reformatter, work.frames[place], index=index)
+                work.is_damaged[place] = is_damaged
+
+    def _wanted_frames(
+        self, video: OpenVideo, plan: ClipPlan, wanted: Collection[int], deadline: Deadline
+    ) -> Iterator[tuple[int, av.VideoFrame, bool]]:
+        """Give the wanted frames, each with its index and whether it is damaged; read no further than the last."""
+        last, num_shown = max(wanted), 0
+        try:
+            for frame, is_damaged in _shown_frames(video, deadline):
+                if num_shown in wanted:
+                    yield num_shown, frame, is_damaged
+                    if num_shown == last:
+                        return
+                num_shown += 1
+        except TimeoutError as error:
+            raise took_too_long(plan, self.timeout_seconds, num_shown=num_shown) from error
         raise frame_missing(plan, num_shown=num_shown)
 
     def _reformatter(self) -> VideoReformatter:
@@ -132,28 +144,33 @@ class PlainDecoder:
         return mine
 
 
-@contextmanager
-def opened(record: VideoRecord) -> Iterator[OpenVideo]:
-    """Open a video that was readable when it was indexed."""
+def _write(
+    frame: av.VideoFrame,
+    plan: ClipPlan,
+    geometry: Geometry,
+    reformatter: VideoReformatter,
+    out: FrameArray,
+    *,
+    index: int,
+) -> None:
+    """Write a frame into its place; say which one it is where FFmpeg cannot convert it."""
     try:
-        with open_container(local_path(record.root, record.key), path=record.path) as video:
-            yield video
-    except ProbeError as error:
-        raise DecodeError(error.problem, path=record.path, stage="decode", remedy=error.remedy) from error
+        write_picture(frame, geometry, reformatter, out)
+    except av.FFmpegError as error:
+        raise cannot_convert(plan, frame.format.name, error, num_shown=index) from error
 
 
-def _shown_frames(video: OpenVideo, deadline: float) -> Iterator[tuple[av.VideoFrame, bool]]:
+def _shown_frames(video: OpenVideo, deadline: Deadline) -> Iterator[tuple[av.VideoFrame, bool]]:
     """Give every frame the decoder shows, in its order, and whether it is damaged.
 
     FFmpeg flags a damaged frame but not those that are built on it, so the mark stays until the next key frame.
 
     Raises:
-        TimeoutError: If `deadline` (of `time.monotonic`) has passed.
+        TimeoutError: If the deadline has passed.
     """
     is_damaged = False
     for packet in _packets_and_end(video):
-        if time.monotonic() > deadline:
-            raise TimeoutError
+        deadline.check()
         try:
             frames = video.decode(packet)
         except DecodeError:

@@ -77,12 +77,17 @@ class Clip:
     Attributes:
         plan: Which frames these are.
         frames: (T, H, W, C) uint8 0..255.
-        num_corrupt: Frames of the clip that the decoder flagged as damaged.
+        is_damaged: (T,) bool, True where the decoder flagged a frame as damaged, or one that it is built on.
     """
 
     plan: ClipPlan
     frames: FrameArray = field(compare=False, repr=False)
-    num_corrupt: int = 0
+    is_damaged: NDArray[np.bool_] = field(compare=False)
+
+    @property
+    def num_corrupt(self) -> int:
+        """How many of the frames are damaged."""
+        return int(np.count_nonzero(self.is_damaged))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ another decoder of ours.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, get_args
 
@@ -143,12 +143,39 @@ class DecoderTests:
         assert "frame 60" in str(self._error(record, [0, 60]))
         assert read_frame_numbers(self._decode(record, [0, 5]).frames).tolist() == [0, 5]
 
-    def test_counts_damaged_frames(self, tmp_path: Path) -> None:
+    def test_marks_damaged_frames(self, tmp_path: Path) -> None:
         path = damage_file(write_numbered_video(tmp_path / "a.avi", num_frames=120))
         num_shown = len(decode_bare(path))
         record = make_record(path, num_frames=num_shown)
-        assert self._decode(record, range(10)).num_corrupt == 0
-        assert 0 < self._decode(record, range(num_shown)).num_corrupt < num_shown
+        assert self._decode(record, range(10)).is_damaged.tolist() == [False] * 10
+        decoded = self._decode(record, range(num_shown))
+        assert decoded.is_damaged.dtype == np.bool_
+        assert 0 < decoded.num_corrupt == np.count_nonzero(decoded.is_damaged) < num_shown
+        chunks = list(self._chunks(record, range(num_shown), chunk_frames=50))
+        assert [flag for chunk in chunks for flag in chunk.is_damaged.tolist()] == decoded.is_damaged.tolist()
+
+    def test_chunks_give_each_planned_frame_once_in_the_videos_order(self, kind: VideoKind, tmp_path: Path) -> None:
+        record = make_record(kind.write(tmp_path), num_frames=kind.num_frames)
+        last, middle = kind.num_frames - 1, kind.num_frames // 2
+        for indices, chunk_frames in ((range(kind.num_frames), 16), ([last, 0, middle, 0], 2), ([middle], 99)):
+            wanted = sorted(set(indices))
+            whole = self._decode(record, wanted, size=(64, 64)).frames
+            # Only what is copied lasts: the decoder may use a chunk's memory for the next one.
+            chunks = [chunk.frames.copy() for chunk in self._chunks(record, indices, (64, 64), chunk_frames)]
+            assert max(map(len, chunks)) <= chunk_frames
+            assert np.array_equal(np.concatenate(chunks), whole)
+            assert read_frame_numbers(whole).tolist() == [kind.numbers[index] for index in wanted]
+
+    def test_chunks_end_with_an_error_where_a_frame_is_missing(self, tmp_path: Path) -> None:
+        path = write_numbered_video(tmp_path / "a.mp4", num_frames=20)
+        chunks = self._chunks(make_record(path, num_frames=24), range(24), chunk_frames=8)
+        assert [read_frame_numbers(next(chunks).frames)[0] for _ in range(2)] == [0, 8]
+        try:
+            surplus = next(chunks)
+        except DecodeError as error:
+            assert "frame 20" in str(error)  # noqa: PT017  # nothing here imports pytest
+        else:
+            raise AssertionError(f"{path}: expected an error for frame 20, got {len(surplus.frames)} more frames")
 
     def test_a_changed_or_vanished_file_is_stale(self, tmp_path: Path) -> None:
         path = write_numbered_video(tmp_path / "a.mp4", num_frames=9)
@@ -170,6 +197,9 @@ class DecoderTests:
         record = make_record(write_numbered_video(tmp_path / "a.mp4", num_frames=9), num_frames=9)
         decoder = self.make_decoder()
         before = _open_files()
+        unfinished = self._chunks(record, range(9), chunk_frames=2)
+        next(unfinished)
+        del unfinished
         for _ in range(3):
             kept = decoder.decode(make_plan(record, [0, 1]), make_geometry(record))
             error = self._error(record, [99])
@@ -189,6 +219,16 @@ class DecoderTests:
         self, record: VideoRecord, indices: Sequence[int], *, size: tuple[int, int] | None = None
     ) -> DecodedFrames:
         return self.make_decoder().decode(make_plan(record, indices), make_geometry(record, size))
+
+    def _chunks(
+        self,
+        record: VideoRecord,
+        indices: Sequence[int],
+        size: tuple[int, int] | None = None,
+        chunk_frames: int = 32,
+    ) -> Iterator[DecodedFrames]:
+        plan, geometry = make_plan(record, indices), make_geometry(record, size)
+        return self.make_decoder().decode_chunks(plan, geometry, chunk_frames=chunk_frames)
 
     def _error(self, record: VideoRecord, indices: Sequence[int]) -> DecodeError | StaleIndexError:
         try:
