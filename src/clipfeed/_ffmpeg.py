@@ -28,6 +28,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from clipfeed._types import FrameArray, Options, StrPath
+from clipfeed.clock import staged, staged_iterable
 from clipfeed.errors import DecodeError, ProbeError
 
 __all__ = ["OpenVideo", "captured_log", "open_avi_header", "open_container", "write_video"]
@@ -59,6 +60,7 @@ class OpenVideo:
     def __enter__(self) -> Self:
         return self
 
+    @staged("open")
     def __exit__(self, *_: object) -> None:
         self.container.close()
 
@@ -69,12 +71,13 @@ class OpenVideo:
             DecodeError: The container cannot be read any further.
         """
         try:
-            for packet in self.container.demux(self.stream):
+            for packet in staged_iterable("demux", self.container.demux(self.stream)):
                 if packet.size:
                     yield packet
         except av.FFmpegError as error:
             raise DecodeError(f"cannot be read any further: {_reason(error)}", path=self.path) from error
 
+    @staged("decode")
     def decode(self, packet: Packet[VideoStream] | None) -> list[VideoFrame]:
         """Decode one packet; None asks for the frames that the decoder still holds back.
 
@@ -90,6 +93,7 @@ class OpenVideo:
             raise DecodeError(f"a packet cannot be decoded: {_reason(error)}", path=self.path) from error
 
 
+@staged("open")
 def open_container(source: str | BinaryIO, *, path: str) -> OpenVideo:
     """Open a video for reading, its decoder set to one thread; to be used in a `with` statement.
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clipfeed._types import FrameArray
+from clipfeed.clock import staged
 from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure
 
 __all__ = ["BatchRows", "allocate"]
@@ -26,6 +27,7 @@ Labels: TypeAlias = NDArray[np.int32] | NDArray[np.float32]
 _ALIGNMENT = 64  # bytes; TensorFlow takes an array over without a copy if it begins at such a multiple
 
 
+@staged("assemble")
 def allocate(shape: tuple[int, ...]) -> FrameArray:
     """Give a fresh, uninitialised, C-contiguous uint8 array that begins at a multiple of 64 bytes."""
     num_bytes = math.prod(shape)
@@ -57,6 +59,7 @@ class BatchRows:
         self._delivered: list[int] = []
         self._failures: list[Failure] = []
 
+    @staged("assemble")
     def put(self, made: Clip | Failure) -> None:
         """Take the next clip in; its frames are copied, and need not be kept.
 
@@ -76,6 +79,7 @@ class BatchRows:
         self._plans.append(made.plan)
         self._delivered.append(place)
 
+    @staged("assemble")
     def finish(
         self, *, epoch: int, number: int, labels: Labels | None = None, weights: NDArray[np.float32] | None = None
     ) -> Batch:

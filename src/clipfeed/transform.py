@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clipfeed._types import Aspect, FrameArray
+from clipfeed.clock import staged
 from clipfeed.records import ClipSpec, Geometry, VideoInfo, check_choice
 
 __all__ = [
@@ -87,6 +88,7 @@ def needs_place(geometry: Geometry) -> bool:
     return geometry.turned_size != (geometry.height, geometry.width)
 
 
+@staged("assemble")
 def place(frames: FrameArray, geometry: Geometry, out: FrameArray) -> None:
     """Crop decoded frames, or put black around them.
 

@@ -19,6 +19,7 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from av.video.reformatter import Interpolation as Filter
 
 from clipfeed._types import FrameArray, Interpolation
+from clipfeed.clock import staged
 from clipfeed.records import Geometry
 
 __all__ = ["pixel_facts", "reformat_arguments", "write_picture"]
@@ -104,6 +105,7 @@ def reformat_arguments(geometry: Geometry, frame: av.VideoFrame) -> dict[str, An
     return arguments
 
 
+@staged("convert")
 def write_picture(frame: av.VideoFrame, geometry: Geometry, reformatter: VideoReformatter, out: FrameArray) -> None:
     """Convert, resize and turn one decoded frame into its place in a clip.
 
