@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import pickle
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,9 @@ from clipfeed.records import (
     VideoIndex,
     VideoInfo,
     check_choice,
+    checked_flag,
+    checked_path,
+    checked_seed,
     join_key,
     pack_times,
 )
@@ -329,6 +333,38 @@ def test_a_spec_knows_its_shape_and_size() -> None:
     spec = ClipSpec(num_frames=16, image_size=112, color_mode="grayscale")
     assert (spec.shape, spec.num_bytes) == ((16, 112, 112, 1), 16 * 112 * 112)
     assert ClipSpec(image_size=(48, 64)).shape == (20, 48, 64, 3)
+
+
+@pytest.mark.parametrize("value", ["no", "", 0, 1, None, [], np.int64(1), np.array([True, False])])
+def test_a_flag_is_true_or_false_and_nothing_else(value: object) -> None:
+    with pytest.raises(ValueError, match=r"shuffle=.*: expected True or False"):
+        checked_flag("shuffle", value)
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
+def test_a_flag_of_numpy_becomes_a_plain_one(value: object) -> None:
+    assert checked_flag("shuffle", value) is bool(value)
+
+
+@pytest.mark.parametrize("seed", [0, -5, 2**70, np.int64(-3), np.uint64(2**63)])
+def test_any_whole_number_is_a_seed_and_becomes_a_plain_one(seed: object) -> None:
+    assert type(checked_seed(seed)) is int
+    assert checked_seed(seed) == seed
+
+
+@pytest.mark.parametrize("seed", [None, True, np.True_, 1.0, "1", [1], float("nan")])
+def test_what_is_no_seed_is_refused_with_its_value(seed: object) -> None:
+    with pytest.raises(ValueError, match=r"seed=.*: expected a whole number"):
+        checked_seed(seed)
+
+
+def test_a_path_is_any_text_but_the_empty_one() -> None:
+    assert [checked_path("index", path) for path in ("a b", ".", Path("x/y"), " ")] == ["a b", ".", "x/y", " "]
+    with pytest.raises(ValueError, match="index='': an empty path names nothing"):
+        checked_path("index", "")
+    for wrong in (None, 3, b"data"):
+        with pytest.raises(TypeError, match=f"index={wrong!r}: expected a str or a Path"):
+            checked_path("index", wrong)
 
 
 def test_a_choice_outside_a_closed_set_names_the_set() -> None:

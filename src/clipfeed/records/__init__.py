@@ -6,9 +6,10 @@
 All of it is frozen data, checked when it is made. Nothing here opens a file or knows how a value came about.
 """
 
+from clipfeed.records._arguments import check_choice, checked_flag, checked_path, checked_seed
 from clipfeed.records._clips import Batch, Clip, ClipPlan, Geometry
 from clipfeed.records._index import RepeatedTexts, StoreRef, TextColumn, VideoColumns, VideoIndex, pack_times
-from clipfeed.records._spec import ClipSpec, FrameTimes, SamplingPolicy, check_choice
+from clipfeed.records._spec import ClipSpec, FrameTimes, SamplingPolicy
 from clipfeed.records._videos import Failure, FoundVideo, VideoInfo, VideoRecord, join_key
 
 __all__ = [
@@ -29,6 +30,9 @@ __all__ = [
     "VideoInfo",
     "VideoRecord",
     "check_choice",
+    "checked_flag",
+    "checked_path",
+    "checked_seed",
     "join_key",
     "pack_times",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from clipfeed._types import Aspect, ColorMode, IndexArray, Interpolation, ShortVideos
+from clipfeed.records._arguments import check_choice
 
 INTERPOLATIONS: tuple[Interpolation, ...] = ("nearest", "bilinear", "bicubic", "area", "lanczos3", "gaussian")
 ASPECTS: tuple[Aspect, ...] = ("stretch", "crop", "pad")
@@ -123,16 +124,6 @@ class ClipSpec:
     def num_bytes(self) -> int:
         """Bytes of one clip in uint8."""
         return math.prod(self.shape)
-
-
-def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
-    """Refuse a value outside a closed set.
-
-    Raises:
-        ValueError: Names the argument, the value and what is allowed.
-    """
-    if not isinstance(value, Hashable) or value not in allowed:  # an array would compare element by element
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(repr(choice) for choice in allowed)}")
 
 
 def _checked_count(name: str, value: Any) -> int:  # noqa: ANN401  # whatever the user gave
