@@ -136,6 +136,34 @@ def test_one_other_folder_with_videos_makes_all_of_them_classes(tmp_path: Path) 
     assert found.class_names == ("bus", "train")
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["train/run/a.mp4", "val/run/b.mp4", "extra/c.mp4"],
+        ["train/run/a.mp4", "val/run/b.mp4", "extra/run/c.mp4"],
+        ["Training/run/a.mp4", "TEST/b.mp4", "extra/c.mp4"],
+        ["train/a.mp4", "valid/run/b.mp4", "test/c.mp4", "extra/c.mp4"],
+    ],
+)
+def test_parts_beside_another_folder_of_videos_are_refused_and_not_taken_for_classes(
+    tmp_path: Path, keys: list[str]
+) -> None:
+    write(tmp_path, *keys)
+    text = message(tmp_path)
+    parts = sorted({key.split("/")[0] for key in keys} - {"extra"})
+    assert all(repr(part) in text for part in parts)
+    assert "look like parts, but 'extra' holds videos too" in text
+    assert "├── run/" in text
+    assert "fix: move 'extra' elsewhere or into a part" in text
+    assert len(find_videos(tmp_path)) == len(keys)  # without classes files may lie anywhere
+
+
+def test_many_folders_beside_parts_are_named_in_one_short_line(tmp_path: Path) -> None:
+    write(tmp_path, "train/run/a.mp4", "val/run/b.mp4", *(f"more{number}/c.mp4" for number in range(9)))
+    first = message(tmp_path).splitlines()[0]
+    assert "but 'more0', 'more1', 'more2', 'more3', 'more4' and 4 more hold videos too" in first
+
+
 def test_part_names_that_hold_files_and_no_folders_are_classes(tmp_path: Path) -> None:
     found = find_videos(write(tmp_path, "train/a.mp4", "test/b.mp4"), labels="inferred")
     assert found.parts == ()
@@ -342,7 +370,14 @@ def test_only_loose_files_is_an_error_when_classes_are_inferred(tmp_path: Path) 
 
 
 def test_an_empty_path_is_not_the_working_folder() -> None:
-    assert message("").startswith("'': no such folder")
+    assert message("").startswith("'': no such folder: the path is empty")
+    assert 'the current one is "."' in message("")
+
+
+@pytest.mark.parametrize("follow_links", ["no", 0, None])
+def test_what_is_no_flag_is_refused(tmp_path: Path, follow_links: object) -> None:
+    with pytest.raises(ValueError, match=f"follow_links={follow_links!r}: expected True or False"):
+        find_videos(tmp_path, follow_links=follow_links)
 
 
 @pytest.mark.parametrize("directory", [None, 3, b"data"])

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias, overload
 from clipfeed import storage
 from clipfeed._types import StrPath
 from clipfeed.errors import LayoutError
-from clipfeed.records import Failure, FoundVideo, check_choice, join_key
+from clipfeed.records import Failure, FoundVideo, check_choice, checked_flag, join_key
 
 __all__ = ["VIDEO_ENDINGS", "FoundVideos", "find_videos"]
 
@@ -47,6 +47,8 @@ LITTER = frozenset({
     "thumbs.db", "desktop.ini",
 })  # fmt: skip
 ARCHIVES = (".zip", ".rar", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".zst")
+
+_NUM_NAMED = 5  # folders in one message
 
 CLASS_TREE = """\
 {root}/
@@ -116,6 +118,7 @@ def find_videos(
         root/run/2019/b.AVI       class "run": deeper folders belong to it
         root/c.mp4                no class
         root/train/run/a.mp4      part "train", class "run": if all folders that hold videos are called train, val, test
+        root/extra/b.mp4          class "extra"; with labels="inferred" refused beside both train/run and val/run
 
     Dot names, `__MACOSX`, `@eaDir`, `lost+found` and their like are never entered; FIFOs, sockets and devices are
     refused by name. A link to a file counts as that file; links to folders are followed on request, loops end.
@@ -123,7 +126,8 @@ def find_videos(
     Args:
         directory: The data set's folder.
         labels: None lists every video wherever it lies: the order that a list of labels follows. "inferred" wants
-            class folders: a video outside of them is left out and reported.
+            class folders: a video outside of them is left out and reported, and parts with another folder of videos
+            beside them are refused, since all of these would become classes.
         follow_links: Whether links to folders are followed.
 
     Returns:
@@ -132,16 +136,23 @@ def find_videos(
 
     Raises:
         LayoutError: There is no such folder, or no usable video in it; says what was seen and draws what is expected.
+        ValueError: For another value of `labels` or `follow_links`.
     """
     check_choice("labels", labels, ("inferred", None))
+    is_following = checked_flag("follow_links", follow_links)
     root = os.fspath(directory)
     if not isinstance(root, str):
         raise TypeError(f"directory={directory!r}: expected a str or a Path")
-    found = _with_classes(_Seen.of(root, _entries(root, follow_links)))
-    return _only_classes(found) if labels == "inferred" else found
+    seen = _Seen.of(root, _entries(root, is_following))
+    if labels is None:
+        return _with_classes(seen)
+    _refuse_mixed(seen)
+    return _only_classes(_with_classes(seen))
 
 
 def _entries(root: str, follow_links: bool) -> list[storage.Entry]:
+    if not root:
+        raise _layout_error(root, "no such folder: the path is empty", 'pass a folder; the current one is "."')
     try:
         return storage.list_files(root, follow_links=follow_links, ignore=_is_litter)
     except FileNotFoundError as error:
@@ -244,6 +255,34 @@ def _part_folders(seen: _Seen) -> dict[str, Part]:
             same = " and ".join(repr(top) for top in tops if parts[top] == part)
             raise _layout_error(seen.root, f"{same} both mean the part {part!r}", "merge or rename these folders")
     return parts
+
+
+def _refuse_mixed(seen: _Seen) -> None:
+    """Refuse parts that stand among other folders of videos.
+
+    One folder called "train" may well be a class, beside "bus". Two parts with folders in them are no classes, and a
+    model that learns to tell "train" from "val" is of no use to anybody.
+    """
+    steps = [entry.key.split("/") for entry in seen.files]
+    tops = sorted({places[0] for places in steps if len(places) > 1})
+    parts = [top for top in tops if top.lower() in PARTS]
+    others = [top for top in tops if top.lower() not in PARTS]
+    with_folders = {places[0] for places in steps if len(places) > 2}
+    if not others or len({PARTS[top.lower()] for top in parts}) < 2 or with_folders.isdisjoint(parts):
+        return
+    raise _layout_error(
+        seen.root,
+        f"{_named(parts)} look like parts, but {_named(others)} {'hold' if len(others) > 1 else 'holds'} videos too",
+        f"move {_named(others)} elsewhere or into a part; if all of them are classes, rename {_named(parts)}",
+    )
+
+
+def _named(folders: Sequence[str]) -> str:
+    """Name some folders, the first few of many."""
+    names = [repr(folder) for folder in folders[:_NUM_NAMED]]
+    if len(folders) > len(names):
+        names.append(f"{len(folders) - len(names)} more")
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _found_video(entry: storage.Entry, steps: Sequence[str], parts: dict[str, Part]) -> FoundVideo:
