@@ -185,12 +185,35 @@ def test_the_pixels_given_are_never_written_to() -> None:
     np.testing.assert_array_equal(pixels, np.arange(256))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
-    "value_range", [(0, 0), (0,), (0, 1, 2), "01x", (0, float("nan")), (0, float("inf")), (0, 1e39), 3]
-)
-def test_a_range_that_is_none_is_refused_with_its_value(value_range: object) -> None:
+    "value_range",
+    [
+        (0, 0), (0,), (0, 1, 2), "01x", (0, float("nan")), (float("nan"), 0), (0, float("inf")), (0, 1e39), 3,
+        (float("-inf"), float("inf")), (0, 10**400), (-3e38, 3e38), (1, 1 + 1e-12),
+    ],
+)  # fmt: skip
+def test_a_range_that_is_none_is_refused_with_its_value(value_range: object, dtype: str) -> None:
     with pytest.raises(ValueError, match="value_range="):
-        check_value_range("float32", value_range)
+        check_value_range(dtype, value_range)
+
+
+@pytest.mark.parametrize("value_range", [(0, 1e5), (-65_505, 0), (1e5, 2e5), (70_000, -70_000)])
+def test_a_range_beyond_the_largest_float16_is_refused_for_it_alone(value_range: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match=r"value_range=.*'float16'.*65504"):
+        check_value_range("float16", value_range)
+    assert check_value_range("float32", value_range) == value_range
+
+
+@settings(deadline=None)
+@given(ends=st.tuples(*[st.floats(allow_nan=False)] * 2), dtype=st.sampled_from(["float32", "float16"]))
+def test_a_range_that_is_accepted_gives_finite_values(ends: tuple[float, float], dtype: str) -> None:
+    pixels = np.arange(256, dtype=np.uint8)
+    try:
+        values = to_value_range(pixels, dtype, ends)
+    except ValueError:
+        return
+    assert np.isfinite(values).all()
 
 
 def test_a_range_with_uint8_and_an_unknown_dtype_are_refused() -> None:
@@ -203,6 +226,10 @@ def test_a_range_with_uint8_and_an_unknown_dtype_are_refused() -> None:
 def test_both_aspect_flags_are_refused() -> None:
     with pytest.raises(ValueError, match="pad_to_aspect_ratio"):
         aspect_of(crop_to_aspect_ratio=True, pad_to_aspect_ratio=True)
+    with pytest.raises(ValueError, match="crop_to_aspect_ratio='no': expected True or False"):
+        aspect_of(crop_to_aspect_ratio="no", pad_to_aspect_ratio=False)
+    with pytest.raises(ValueError, match="pad_to_aspect_ratio=1: expected True or False"):
+        aspect_of(crop_to_aspect_ratio=np.True_, pad_to_aspect_ratio=1)
     assert aspect_of(crop_to_aspect_ratio=False, pad_to_aspect_ratio=False) == "stretch"
     assert aspect_of(crop_to_aspect_ratio=True, pad_to_aspect_ratio=False) == "crop"
     assert aspect_of(crop_to_aspect_ratio=False, pad_to_aspect_ratio=True) == "pad"

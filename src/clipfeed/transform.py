@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clipfeed._types import Aspect, FrameArray
 from clipfeed.clock import staged
-from clipfeed.records import ClipSpec, Geometry, VideoInfo, check_choice
+from clipfeed.records import ClipSpec, Geometry, VideoInfo, check_choice, checked_flag
 
 __all__ = [
     "DTYPES",
@@ -39,13 +39,15 @@ def aspect_of(*, crop_to_aspect_ratio: bool, pad_to_aspect_ratio: bool) -> Aspec
     """Turn Keras's two flags into the one choice they are.
 
     Raises:
-        ValueError: If both are set.
+        ValueError: If both are set, or one is no flag.
     """
-    if crop_to_aspect_ratio and pad_to_aspect_ratio:
+    is_cropped = checked_flag("crop_to_aspect_ratio", crop_to_aspect_ratio)
+    is_padded = checked_flag("pad_to_aspect_ratio", pad_to_aspect_ratio)
+    if is_cropped and is_padded:
         raise ValueError("crop_to_aspect_ratio=True and pad_to_aspect_ratio=True: expected one of them at most")
-    if crop_to_aspect_ratio:
+    if is_cropped:
         return "crop"
-    return "pad" if pad_to_aspect_ratio else "stretch"
+    return "pad" if is_padded else "stretch"
 
 
 def geometry_of(info: VideoInfo, spec: ClipSpec) -> Geometry:
@@ -112,7 +114,8 @@ def check_value_range(dtype: str, value_range: tuple[float, float] | None) -> tu
     """Give (low, high) of a dtype's values, None where they stay 0..255 untouched.
 
     Raises:
-        ValueError: For another dtype, a range with "uint8", or anything but two different finite numbers.
+        ValueError: For another dtype, a range with "uint8", or anything but two numbers that differ and that the dtype
+            can hold, and float32 their difference: what lies beyond becomes infinity.
     """
     check_choice("dtype", dtype, DTYPES)
     if dtype == "uint8":
@@ -123,10 +126,15 @@ def check_value_range(dtype: str, value_range: tuple[float, float] | None) -> tu
         return (0.0, 1.0)
     try:
         low, high = (float(end) for end in value_range)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         low = high = np.nan
-    if low == high or not all(abs(end) <= float(np.finfo(np.float32).max) for end in (low, high)):
-        raise ValueError(f"value_range={value_range!r}: expected two different numbers (low, high), or None for (0, 1)")
+    most, most_on_the_way = (float(np.finfo(kind).max) for kind in (dtype, np.float32))
+    fits = max(abs(low), abs(high)) <= most and abs(high - low) <= most_on_the_way
+    if not fits or np.float32(low) == np.float32(high):
+        raise ValueError(
+            f"value_range={value_range!r}: expected two different numbers (low, high) that dtype={dtype!r} can hold, "
+            f"from {-most:g} to {most:g} and at most {most_on_the_way:g} apart, or None for (0, 1)"
+        )
     return (low, high)
 
 
