@@ -371,7 +371,9 @@ _UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}
 
 
 def parse_bytes(size: int | str) -> int:
-    """Give a number of bytes: 512_000_000 or "512MB" (decimal: 1 MB = 10**6 bytes; 1 MiB = 2**20 bytes).
+    """Give the number of bytes that a user's `memory_budget` stands for: 512_000_000 or "512MB".
+
+    Units are decimal unless an i says otherwise: 1 MB = 10**6 bytes, 1 MiB = 2**20 bytes.
 
     Raises:
         ValueError: For what is not a positive number of bytes.
@@ -383,5 +385,7 @@ def parse_bytes(size: int | str) -> int:
     except (ValueError, KeyError, ZeroDivisionError):
         num_bytes = Fraction(0)
     if isinstance(size, bool) or num_bytes < 1:
-        raise ValueError(f'{size!r} is no number of bytes: expected a positive one, such as 512_000_000 or "512MB"')
+        raise ValueError(
+            f'memory_budget={size!r}: expected a number of bytes of at least 1, such as 512_000_000 or "512MB"'
+        )
     return int(num_bytes)
