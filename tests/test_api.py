@@ -161,7 +161,15 @@ WRONG = [
     ({"data_format": "NCHW"}, "data_format='NCHW'"),
     ({"errors": "ignore"}, "errors='ignore'"),
     ({"batch_size": None, "errors": cf.ErrorPolicy(on_error="skip")}, "batch_size is None"),
-    ({"memory_budget": "much"}, "much"),
+    ({"memory_budget": "much"}, "memory_budget='much'"),
+    ({"shuffle": "no"}, "shuffle='no': expected True or False"),
+    ({"follow_links": 0}, "follow_links=0: expected True or False"),
+    ({"crop_to_aspect_ratio": "yes"}, "crop_to_aspect_ratio='yes': expected True or False"),
+    ({"pad_to_aspect_ratio": 1}, "pad_to_aspect_ratio=1: expected True or False"),
+    ({"verbose": 2}, "verbose=2: expected True or False"),
+    ({"pad_last": None}, "pad_last=None: expected True or False"),
+    ({"dtype": "float16", "value_range": (0, 1e5)}, r"value_range=\(0, 100000.0\).*'float16'"),
+    ({"sampling": "uniform", "index": ""}, "index='': an empty path"),
     ({"workers": 0}, "workers"),
     ({"labels": "guessed"}, "labels"),
     ({"groups": "person", "validation_split": 0.2, "subset": "both"}, "groups"),
@@ -271,6 +279,13 @@ def test_names_that_no_terminal_shows_are_printed_as_escapes(load, root: Path, t
         load(tmp_path / "data", verbose=True)
         said.seek(0)
         assert shown in said.read()
+
+
+def test_numpy_flags_are_flags(load) -> None:
+    flags = dict.fromkeys(["follow_links", "crop_to_aspect_ratio", "pad_to_aspect_ratio", "verbose"], np.False_)
+    ds = load(**flags, shuffle=np.False_, pad_last=np.True_)
+    assert not ds.clipfeed.training
+    assert len(next(iter(ds))) == 3
 
 
 def test_numpy_numbers_are_numbers(load) -> None:

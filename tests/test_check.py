@@ -50,6 +50,13 @@ def test_progress_counts_up_to_all_files(root: Path) -> None:
     assert seen == [(number, 4) for number in range(1, 5)]
 
 
+def test_an_empty_path_and_what_is_no_flag_are_refused(root: Path) -> None:
+    with pytest.raises(cf.LayoutError, match="the path is empty"):
+        cf.check_videos("")
+    with pytest.raises(ValueError, match="follow_links='no': expected True or False"):
+        cf.check_videos(next((root / "run").iterdir()), follow_links="no")
+
+
 def test_a_missing_folder_is_a_layout_error(tmp_path: Path) -> None:
     with pytest.raises(cf.LayoutError, match="nowhere"):
         cf.check_videos(tmp_path / "nowhere")

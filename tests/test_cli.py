@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from clipfeed.cli import check
 from clipfeed.cli._app import app
+from clipfeed.cli._say import path_of
 from clipfeed.testing import damage_file, make_tree
 
 COMMANDS = ("demo", "index", "check", "split", "train", "evaluate", "predict")
@@ -89,6 +91,42 @@ def test_a_bad_path_and_an_empty_folder_get_one_message_and_exit_code_2(
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.output
     assert str(folder) in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("demo", ""), ("index", ""), ("index", ".", "--index", ""), ("check", ""), ("split", ""),
+        ("split", ".", "--index", ""), ("split", ".", "--output", ""), ("train", ""), ("train", ".", "--run", ""),
+        ("train", "--resume", "--run", ""), ("train", ".", "--index", ""), ("evaluate", ""),
+        ("evaluate", ".", "--data", ""), ("evaluate", ".", "--output", ""), ("predict", "", "a.avi"),
+        ("predict", ".", "a.avi", ""),
+    ],
+)  # fmt: skip
+def test_an_empty_path_is_never_the_current_folder(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = call(*words)
+    assert done.exit_code == 2
+    assert "an empty path names nothing" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_path_of_every_command_is_read_alike() -> None:
+    for command in app.registered_commands:
+        hints = get_type_hints(command.callback, include_extras=True)
+        paths = {name: hint for name, hint in hints.items() if "pathlib.Path" in str(hint)}
+        assert paths
+        for name, hint in paths.items():
+            (option,) = hint.__metadata__
+            assert option.parser is path_of, f"{command.name}: {name}"
+
+
+def test_a_seed_of_either_sign_is_a_seed_for_every_command(root: Path, tmp_path: Path) -> None:
+    assert call("split", root, "--seed", -5).exit_code == 0
+    done = call("train", root, "--run", tmp_path / "run", "--seed", -5, "--num-frames", 100)
+    assert "is long enough for num_frames=100" in done.stderr  # the seed was taken, and nothing is trained
 
 
 def test_a_single_class_cannot_be_trained_on(tmp_path: Path) -> None:

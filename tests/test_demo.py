@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +164,36 @@ def test_videos_are_written_again_over_themselves_and_never_over_other_things(tm
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     with pytest.raises(cf.LayoutError, match="holds something that is no demo"):
         write_demo_videos(tmp_path / "mine", size=one)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"workers": 0}, "workers=0: expected"),
+        ({"workers": "2"}, "workers='2': expected"),
+        ({"seed": 1.5}, "seed=1.5: expected a whole number"),
+        ({"directory": ""}, "directory='': an empty path"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    arguments: dict[str, object], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=named):
+        write_demo_videos(**{"directory": tmp_path / "demo", "size": TINY, **arguments})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_demo_into_an_empty_path_or_with_no_seed_is_refused() -> None:
+    with pytest.raises(ValueError, match="directory='': an empty path"):
+        run_demo("")
+    with pytest.raises(ValueError, match="seed='one': expected a whole number"):
+        DemoOptions(seed="one")
+
+
+def test_a_seed_below_zero_is_a_seed(tmp_path: Path) -> None:
+    write_demo_videos(tmp_path, seed=np.int64(-5), size=TINY)
+    assert json.loads((tmp_path / "clipfeed-demo.json").read_text())["seed"] == -5
 
 
 # The demo

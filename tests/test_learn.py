@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import pytest
 
 import clipfeed as cf
 from clipfeed.demo import CLASSES, DemoSize, write_demo_videos
-from clipfeed.learn import Listener, TrainOptions, evaluate, open_run, predict, resume, train
+from clipfeed.learn import Listener, TrainOptions, evaluate, open_run, predict, resume, train, write_evaluation
 
 # Keras saves TensorFlow's variables in a way that NumPy 2 will not take for ever.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -255,6 +256,30 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path, whole: cf.learn.Traine
         evaluate(run)
 
 
+@pytest.mark.parametrize(
+    "use", [resume, evaluate, open_run, lambda run: predict([], run), lambda run: train("videos", run)]
+)
+def test_an_empty_path_is_never_the_current_folder(use: Callable[[str], object]) -> None:
+    with pytest.raises(ValueError, match="run='': an empty path names nothing"):
+        use("")
+
+
+def test_empty_paths_beside_the_run_are_refused(whole: cf.learn.TrainedRun, videos: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="index='': an empty path"):
+        train(videos, tmp_path / "run", index="")
+    with pytest.raises(ValueError, match="directory='': an empty path"):
+        write_evaluation(whole.evaluation, "")
+    for use in (
+        lambda: train("", tmp_path / "run"),
+        lambda: resume(whole.path, data=""),
+        lambda: evaluate(whole.path, data=""),
+        lambda: predict("", whole.path),
+    ):
+        with pytest.raises(cf.LayoutError, match="the path is empty"):
+            use()
+    assert not (tmp_path / "run").exists()
+
+
 # Judging
 
 
@@ -313,6 +338,12 @@ def test_new_files_are_predicted_without_the_training_data_and_bad_ones_are_list
 def test_a_folder_stands_for_the_videos_in_it(whole: cf.learn.TrainedRun, videos: Path) -> None:
     found = predict(videos / "move_up", whole.path, workers=1)
     assert [Path(path).name for path in found.paths] == sorted(path.name for path in (videos / "move_up").iterdir())
+
+
+@pytest.mark.parametrize("workers", [0, -1, True, 1.5, "2"])
+def test_predicting_with_no_number_of_workers_is_refused(workers: object) -> None:
+    with pytest.raises(ValueError, match=f"workers={workers!r}: expected a whole number of at least 1"):
+        predict([], "nowhere", workers=workers)
 
 
 def test_predicting_nothing_usable_gives_no_rows(whole: cf.learn.TrainedRun, tmp_path: Path) -> None:

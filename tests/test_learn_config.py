@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import clipfeed as cf
@@ -60,14 +61,22 @@ def test_another_version_of_the_format_is_refused() -> None:
         ("validation_split", 1),
         ("validation_split", 0.0),
         ("groups", "none"),
-        ("seed", -1),
+        ("seed", 1.5),
         ("seed", True),
+        ("follow_links", "no"),
         ("data_format", "last"),
     ],
 )
 def test_options_that_cannot_be_name_the_argument_and_the_value(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{name}={value!r}.*expected"):
         TrainOptions(**{name: value})
+
+
+def test_a_seed_of_either_sign_and_numpy_values_are_written_down_as_plain_ones() -> None:
+    options = TrainOptions(seed=np.int64(-5), follow_links=np.True_)
+    assert options == TrainOptions(seed=-5, follow_links=True)
+    config = replace(make_config(), options=options)
+    assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
 def test_changes_are_listed_with_both_values_and_epochs_may_grow() -> None:

@@ -354,7 +354,7 @@ def test_impossible_fractions_are_refused_by_name(fractions: object, message: st
 
 @pytest.mark.parametrize("seed", [None, 1.5, "1", True])
 def test_a_seed_that_is_no_whole_number_is_refused(seed: object) -> None:
-    with pytest.raises(ValueError, match="needs a whole number as its seed"):
+    with pytest.raises(ValueError, match=f"seed={seed!r}: expected a whole number"):
         split_index(make_index(grid(1, 5, 1)), fractions=HALF, seed=seed)
 
 

@@ -22,7 +22,15 @@ from clipfeed.find import find_videos
 from clipfeed.index import build_index, check_labels
 from clipfeed.ledger import ErrorPolicy
 from clipfeed.progress import track
-from clipfeed.records import ClipSpec, Failure, SamplingPolicy, VideoIndex, check_choice
+from clipfeed.records import (
+    ClipSpec,
+    Failure,
+    SamplingPolicy,
+    VideoIndex,
+    check_choice,
+    checked_flag,
+    checked_path,
+)
 from clipfeed.split import Groups, check_groups, describe_split, split_index
 from clipfeed.transform import aspect_of
 
@@ -137,6 +145,11 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
         ...     validation_split=0.2, subset="both", seed=1)
         >>> model.fit(train_ds, validation_data=val_ds, epochs=30)
     """
+    flags = {"shuffle": shuffle, "follow_links": follow_links, "verbose": verbose, "pad_last": pad_last}
+    for name, flag in flags.items():
+        checked_flag(name, flag)
+    if index is not None:
+        checked_path("index", index)
     spec = ClipSpec(
         num_frames=num_frames,
         image_size=image_size,

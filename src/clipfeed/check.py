@@ -16,7 +16,7 @@ from clipfeed.errors import ProbeError
 from clipfeed.find import find_videos
 from clipfeed.prefetch import run_ahead, thread_count
 from clipfeed.probe import CheckedVideo, check_video
-from clipfeed.records import Failure, FoundVideo, join_key
+from clipfeed.records import Failure, FoundVideo, checked_flag, join_key
 from clipfeed.storage import stat_file
 
 __all__ = ["CheckReport", "OddVideo", "check_videos"]
@@ -76,11 +76,11 @@ def check_videos(
         What is fine, odd and unusable.
 
     Raises:
-        ValueError: If `workers` is no number of threads.
+        ValueError: If `workers` is no number of threads, or `follow_links` neither True nor False.
         LayoutError: If there is no such folder or file, or no video in it.
     """
     threads = thread_count(workers)
-    root, videos, ignored = _videos_at(path, follow_links=follow_links)
+    root, videos, ignored = _videos_at(path, follow_links=checked_flag("follow_links", follow_links))
     odd: list[OddVideo] = []
     unusable = list(ignored)
     num_frames = 0

@@ -22,13 +22,27 @@ from clipfeed.records import Failure
 FINE, PROBLEMS, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 _NO_TERMINAL_COLUMNS = 10_000
 
-Directory = Annotated[Path, typer.Argument(help="Folder of videos, one sub-folder per class.", show_default=False)]
+
+def path_of(text: str) -> Path:
+    """Read a path; `Path("")` would be the current folder, which is what an unset variable of a script stands for."""
+    if not text:
+        raise typer.BadParameter('an empty path names nothing; the current folder is "."')
+    return Path(text)
+
+
+Directory = Annotated[
+    Path,
+    typer.Argument(parser=path_of, help="Folder of videos, one sub-folder per class.", show_default=False),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of tables.")]
 IndexFolder = Annotated[
-    Path | None, typer.Option("--index", help="Folder in which the index is kept.", show_default="the user's cache")
+    Path | None,
+    typer.Option("--index", parser=path_of, help="Folder in which the index is kept.", show_default="the user's cache"),
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Threads.", show_default="all usable cores")]
-Target = Annotated[Path, typer.Argument(help="A folder of videos, or one video file.", show_default=False)]
+Target = Annotated[
+    Path, typer.Argument(parser=path_of, help="A folder of videos, or one video file.", show_default=False)
+]
 
 
 def _share(value: float) -> float:

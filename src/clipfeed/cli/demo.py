@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from clipfeed.cli._run import print_epoch, print_metrics, run_facts
-from clipfeed.cli._say import FINE, PROBLEMS, AsJson, Seed, print_json, print_line, reported
+from clipfeed.cli._say import FINE, PROBLEMS, AsJson, Seed, path_of, print_json, print_line, reported
 from clipfeed.demo import CLASSES, DemoOptions, DemoReport, run_demo
 from clipfeed.learn import EpochRow
 from clipfeed.progress import track
@@ -22,7 +22,10 @@ _ACCURACY_AT_LEAST = 0.85
 _FRAME_ACCURACY_ABOVE_CHANCE_AT_MOST = 0.10
 
 Folder = Annotated[
-    Path | None, typer.Argument(help="Folder to make the videos and runs in.", show_default="a new temporary folder")
+    Path | None,
+    typer.Argument(
+        parser=path_of, help="Folder to make the videos and runs in.", show_default="a new temporary folder"
+    ),
 ]
 
 

@@ -14,6 +14,7 @@ from clipfeed.cli._say import (
     AsJson,
     Workers,
     failure_rows,
+    path_of,
     print_failures,
     print_json,
     print_line,
@@ -26,15 +27,17 @@ from clipfeed.progress import track
 
 NAME = "evaluate"
 
-Run = Annotated[Path, typer.Argument(help="Run folder that `clipfeed train` left.", show_default=False)]
+Run = Annotated[Path, typer.Argument(parser=path_of, help="Run folder that `clipfeed train` left.", show_default=False)]
 Data = Annotated[
-    Path | None, typer.Option("--data", help="Other videos, in class folders.", show_default="the run's own")
+    Path | None,
+    typer.Option("--data", parser=path_of, help="Other videos, in class folders.", show_default="the run's own"),
 ]
 Part = Annotated[
     str | None, typer.Option("--part", help="Part of the run's own videos: val, train, ...", show_default="val")
 ]
 Output = Annotated[
-    Path | None, typer.Option("--output", help="Folder for metrics.json and predictions.csv.", show_default="none")
+    Path | None,
+    typer.Option("--output", parser=path_of, help="Folder for metrics.json and predictions.csv.", show_default="none"),
 ]
 
 

@@ -14,6 +14,7 @@ from clipfeed.cli._say import (
     AsJson,
     Workers,
     failure_rows,
+    path_of,
     print_failures,
     print_json,
     print_table,
@@ -24,8 +25,10 @@ from clipfeed.progress import track
 
 NAME = "predict"
 
-Run = Annotated[Path, typer.Argument(help="Run folder that `clipfeed train` left.", show_default=False)]
-Videos = Annotated[list[Path], typer.Argument(help="Video files, or folders of them.", show_default=False)]
+Run = Annotated[Path, typer.Argument(parser=path_of, help="Run folder that `clipfeed train` left.", show_default=False)]
+Videos = Annotated[
+    list[Path], typer.Argument(parser=path_of, help="Video files, or folders of them.", show_default=False)
+]
 
 
 @reported

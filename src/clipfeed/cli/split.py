@@ -20,6 +20,7 @@ from clipfeed.cli._say import (
     ValidationSplit,
     given_options,
     groups_of,
+    path_of,
     print_json,
     print_line,
     print_table,
@@ -35,7 +36,12 @@ NAME = "split"
 Folds = Annotated[int | None, typer.Option("--k", min=2, help="Cut k folds instead of one split.")]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", help="Write the split as CSV: fold, part, class, group, key.", show_default="not written"),
+    typer.Option(
+        "--output",
+        parser=path_of,
+        help="Write the split as CSV: fold, part, class, group, key.",
+        show_default="not written",
+    ),
 ]
 
 

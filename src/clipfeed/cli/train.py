@@ -23,6 +23,7 @@ from clipfeed.cli._say import (
     failure_rows,
     given_options,
     groups_of,
+    path_of,
     print_failures,
     print_json,
     print_line,
@@ -36,9 +37,12 @@ from clipfeed.records import ClipSpec
 NAME = "train"
 
 Directory = Annotated[
-    Path | None, typer.Argument(help="Folder of videos, one sub-folder per class.", show_default=False)
+    Path | None, typer.Argument(parser=path_of, help="Folder of videos, one sub-folder per class.", show_default=False)
 ]
-RunFolder = Annotated[Path, typer.Option("--run", help="Folder of the run, to make or, with --resume, to go on with.")]
+RunFolder = Annotated[
+    Path,
+    typer.Option("--run", parser=path_of, help="Folder of the run, to make or, with --resume, to go on with."),
+]
 Model = Annotated[Literal["lrcn", "convlstm", "conv3d"], typer.Option(help="Model to train.")]
 NumFrames = Annotated[int, typer.Option(help="Frames in a clip.")]
 ImageSize = Annotated[tuple[int, int], typer.Option(help="Height and width of a clip's frames, pixels.")]

@@ -21,7 +21,8 @@ from clipfeed._ffmpeg import write_video
 from clipfeed._types import FrameArray, StrPath
 from clipfeed.demo.motion import CLASSES, draw_background, draw_film, render
 from clipfeed.errors import LayoutError
-from clipfeed.prefetch import run_ahead, usable_cores
+from clipfeed.prefetch import run_ahead, thread_count
+from clipfeed.records import checked_path, checked_seed
 from clipfeed.seeds import generator, hash_words
 
 __all__ = ["DemoSize", "write_demo_videos", "write_frames"]
@@ -65,16 +66,18 @@ def write_demo_videos(
 
     Args:
         directory: Folder for the class folders, empty, new, or holding a demo of this seed and size.
-        seed: Of everything that is drawn.
+        seed: Of everything that is drawn; any whole number.
         size: How much; None for 30 sources, 540 videos.
         workers: Threads; None for the cores this process may use.
         progress: Called with (videos written, videos in all).
 
     Raises:
         LayoutError: If the folder holds something else.
+        ValueError: For an empty path, or a seed or number of threads that is none.
     """
     size = size or DemoSize()
-    folder = Path(directory)
+    folder = Path(checked_path("directory", directory))
+    seed, num_workers = checked_seed(seed), thread_count(workers)
     _claim(folder, {"format_version": _FORMAT_VERSION, "seed": seed, **asdict(size)})
     jobs = [
         (source, class_name, clip)
@@ -87,7 +90,7 @@ def write_demo_videos(
     with run_ahead(
         lambda number: _write_clip(folder, seed, *jobs[number]),
         range(len(jobs)),
-        workers=usable_cores() if workers is None else workers,
+        workers=num_workers,
         max_ahead=16,
     ) as written:
         for number, _ in enumerate(written):

@@ -21,7 +21,7 @@ from clipfeed.demo.motion import CLASSES
 from clipfeed.index import build_index
 from clipfeed.learn import EpochRow, Listener, TrainedRun, TrainOptions, train
 from clipfeed.learn.runs import check_is_free
-from clipfeed.records import ClipSpec, VideoIndex
+from clipfeed.records import ClipSpec, VideoIndex, checked_path, checked_seed
 from clipfeed.split import SplitReport, describe_split, split_index
 
 __all__ = ["DemoOptions", "DemoReport", "run_demo"]
@@ -39,7 +39,7 @@ class DemoOptions:
     """What the demo does.
 
     Args:
-        seed: Of the videos, the split and the training.
+        seed: Of the videos, the split and the training; any whole number.
         epochs: Passes over the training part, for both models.
         size: How many videos.
         num_frames: Frames in a clip of the video model.
@@ -51,6 +51,9 @@ class DemoOptions:
     size: DemoSize = field(default_factory=DemoSize)
     num_frames: int = 8
     image_size: tuple[int, int] = (32, 32)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", checked_seed(self.seed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,7 @@ def run_demo(
     Raises:
         LayoutError: If the folder holds other videos.
         FileExistsError: If it holds runs already.
+        ValueError: For an empty path.
         MissingDependencyError: If Keras or its backend is not installed; nothing has been written then.
 
     Example:
@@ -119,8 +123,8 @@ def run_demo(
     """
     options = options or DemoOptions()
     progress = progress or _keep_quiet
+    folder = Path(checked_path("directory", directory))
     import_keras()
-    folder = Path(directory)
     runs = {name: folder / f"run_{name}" for name in ("video", "frame")}
     for run in runs.values():
         check_is_free(run)

@@ -19,7 +19,7 @@ from clipfeed.index._keep import keep, store_path
 from clipfeed.index._labels import check_labels, check_num_labels, choose_classes, names_of_labels
 from clipfeed.index._scan import Listing, match_keys, scan, states_at
 from clipfeed.prefetch import thread_count
-from clipfeed.records import Failure, StoreRef, VideoIndex, join_key
+from clipfeed.records import Failure, StoreRef, VideoIndex, checked_flag, checked_path, join_key
 from clipfeed.tables import USABLE, StoredTable
 
 _log = logging.getLogger("clipfeed")
@@ -62,8 +62,8 @@ def build_index(
         The usable videos in the order of their keys; `failures` lists the others, with the reason.
 
     Raises:
-        ValueError: For arguments that contradict each other or the folder: a list of labels of another length than the
-            files found, a class without a folder.
+        ValueError: For an argument that no call accepts, or arguments that contradict each other or the folder: a list
+            of labels of another length than the files found, a class without a folder.
         LayoutError: If there is no such folder, or no video where videos are expected; draws the expected folder.
         ProbeError: If no video found can be used; lists the reasons of the first ten.
 
@@ -74,11 +74,13 @@ def build_index(
     """
     numbers = check_labels(labels, class_names)
     threads = thread_count(workers)
+    is_following = checked_flag("follow_links", follow_links)
+    folder = None if index is None else checked_path("index", index)
     inferred = isinstance(labels, str)
     found = (
         directory
         if isinstance(directory, FoundVideos)
-        else find_videos(directory, follow_links=follow_links, labels="inferred" if inferred else None)
+        else find_videos(directory, follow_links=is_following, labels="inferred" if inferred else None)
     )
     if numbers is not None:
         check_num_labels(numbers, len(found.videos), found.root)
@@ -86,7 +88,7 @@ def build_index(
     if numbers is not None:
         classes = names_of_labels(numbers)
     listing = Listing(root=found.root, videos=found.videos, wanted=wanted)
-    path = store_path(found.root, index, follow_links=follow_links, classes="folders" if inferred else "none")
+    path = store_path(found.root, folder, follow_links=is_following, classes="folders" if inferred else "none")
     table, is_kept = keep(path, listing, lambda store: scan(store, listing, workers=threads, progress=progress))
     return _assemble(table, listing, found, classes=classes, numbers=numbers, path=path if is_kept else None)
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from clipfeed._types import DataFormat
 from clipfeed.learn.models import MODELS, ModelName
-from clipfeed.records import ClipSpec, check_choice
+from clipfeed.records import ClipSpec, check_choice, checked_flag, checked_seed
 from clipfeed.sample import AtRate, Dense, Segments, Stride, Uniform
 
 __all__ = ["Decay", "RunConfig", "SplitSource", "TrainOptions", "describe_changes"]
@@ -43,7 +43,7 @@ class TrainOptions:
         validation_split: Share of the data for validation, between 0 and 1; not used where folders or the caller have
             cut the parts.
         groups: "auto": videos of one source stay on one side; None: a random split file by file, which leaks.
-        seed: For the split, the order, random clips, initial weights and dropout.
+        seed: Any whole number; for the split, the order, random clips, initial weights and dropout.
         data_format: "channels_last" (T, H, W, C) or "channels_first" (C, T, H, W), as the model sees its clips.
         follow_links: Whether linked folders are visited.
 
@@ -68,8 +68,9 @@ class TrainOptions:
         check_choice("groups", self.groups, ("auto", None))
         check_choice("data_format", self.data_format, get_args(DataFormat))
         for name in ("epochs", "batch_size"):
-            _check_whole(name, getattr(self, name), at_least=1)
-        _check_whole("seed", self.seed, at_least=0)
+            _check_count(name, getattr(self, name))
+        object.__setattr__(self, "seed", checked_seed(self.seed))  # plain values, as JSON has them
+        object.__setattr__(self, "follow_links", checked_flag("follow_links", self.follow_links))
         if not _is_number(self.learning_rate) or not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate={self.learning_rate!r}: expected a number above 0, such as 0.001")
         if not _is_number(self.validation_split) or not 0 < self.validation_split < 1:
@@ -173,9 +174,9 @@ def _policy_from_json(document: Any) -> Any:  # noqa: ANN401  # a name, or a pol
     return _POLICIES[options.pop("policy")](**options)
 
 
-def _check_whole(name: str, value: object, *, at_least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        raise ValueError(f"{name}={value!r}: expected a whole number of at least {at_least}")
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
 
 
 def _is_number(value: object) -> bool:

@@ -19,7 +19,7 @@ from clipfeed.learn.data import find_part
 from clipfeed.learn.metrics import Metrics, measure
 from clipfeed.learn.runs import Checkpoint, RunFolder, open_run
 from clipfeed.ledger import ErrorPolicy
-from clipfeed.records import Failure, VideoIndex, check_choice
+from clipfeed.records import Failure, VideoIndex, check_choice, checked_path
 from clipfeed.transform import to_value_range
 
 __all__ = ["Evaluation", "evaluate", "judge", "load_model", "probabilities_of", "write_evaluation"]
@@ -197,8 +197,11 @@ def write_evaluation(evaluation: Evaluation, directory: StrPath) -> None:
     Args:
         evaluation: What to write.
         directory: A folder that is there; files of these names in it are replaced.
+
+    Raises:
+        ValueError: For an empty path.
     """
-    folder = RunFolder(Path(directory))
+    folder = RunFolder(Path(checked_path("directory", directory)))
     folder.write_json("metrics.json", {"checkpoint": evaluation.checkpoint, **evaluation.metrics.to_json()})
     names = evaluation.class_names
     rows = [

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from clipfeed._types import DataFormat
 from clipfeed.deliver.frameworks import import_keras
-from clipfeed.records import check_choice
+from clipfeed.records import check_choice, checked_seed
 from clipfeed.seeds import hash_words
 
 __all__ = ["MODELS", "ModelName", "build_model"]
@@ -43,14 +43,14 @@ def build_model(
         clip_shape: Shape of one clip as delivered: (T, H, W, C), or (C, T, H, W) for channels first. Any size of at
             least 1: poolings shrink to what is left of a small picture.
         num_classes: Number of probabilities.
-        seed: Makes initial weights and dropout repeatable.
+        seed: Any whole number; makes initial weights and dropout repeatable.
         data_format: Where the channels are in `clip_shape`.
 
     Returns:
         A functional model from float clips (B, *clip_shape), made for 0..1, to float32 (B, num_classes) that sum to 1.
 
     Raises:
-        ValueError: For another name, or sizes below 1.
+        ValueError: For another name, sizes below 1, or a seed that is no whole number.
         MissingDependencyError: If Keras is not installed.
 
     Example:
@@ -63,8 +63,9 @@ def build_model(
         raise ValueError(f"clip_shape={clip_shape!r}: expected four sizes of at least 1, such as (20, 64, 64, 3)")
     if num_classes < 1:
         raise ValueError(f"num_classes={num_classes!r}: expected at least 1")
+    number = checked_seed(seed)
     keras = import_keras()
-    layers = _Seeded(seed)
+    layers = _Seeded(number)
     inputs = keras.Input(clip_shape, name="clips")
     clips = inputs if data_format == "channels_last" else keras.layers.Permute((2, 3, 4, 1))(inputs)
     features = _BODIES[name](layers, clips)

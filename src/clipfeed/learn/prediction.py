@@ -17,7 +17,7 @@ from clipfeed.find import find_videos
 from clipfeed.learn.evaluation import load_model, probabilities_of
 from clipfeed.learn.runs import Checkpoint, open_run
 from clipfeed.load import load_video
-from clipfeed.prefetch import run_ahead, usable_cores
+from clipfeed.prefetch import run_ahead, thread_count
 from clipfeed.records import ClipSpec, Failure, check_choice
 
 __all__ = ["Prediction", "Predictions", "predict"]
@@ -83,6 +83,7 @@ def predict(
         progress: Called with (files done, files in all).
 
     Raises:
+        ValueError: For another `checkpoint`, or `workers` that is no number of threads.
         LayoutError: If `run` is no run folder, or a folder in `paths` holds no video.
         MissingDependencyError: If Keras or its backend is not installed.
 
@@ -92,6 +93,7 @@ def predict(
         jump.avi jump 0.93
     """
     check_choice("checkpoint", checkpoint, ("last", "best"))
+    num_workers = thread_count(workers)
     import_keras()
     folder = open_run(run)
     config, class_names = folder.read_config(), folder.read_class_names()
@@ -102,7 +104,6 @@ def predict(
     failures: list[Failure] = []
     rows: list[NDArray[np.float32]] = []
     waiting: list[FrameArray] = []
-    num_workers = usable_cores() if workers is None else workers
     max_ahead = config.options.batch_size + num_workers
     with run_ahead(
         lambda number: _load(files[number], config.clips), range(len(files)), workers=num_workers, max_ahead=max_ahead

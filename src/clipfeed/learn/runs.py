@@ -31,6 +31,7 @@ from typing import Any, Literal, TypeAlias
 from clipfeed._types import StrPath
 from clipfeed.errors import LayoutError
 from clipfeed.learn.config import RunConfig
+from clipfeed.records import checked_path
 
 __all__ = ["Checkpoint", "EpochRow", "PartDigest", "RunFolder", "RunState", "check_is_free", "create_run", "open_run"]
 
@@ -239,8 +240,8 @@ def create_run(
     Raises:
         FileExistsError: If the folder holds something already.
     """
-    folder = RunFolder(Path(path))
     check_is_free(path)
+    folder = RunFolder(Path(path))
     folder.path.mkdir(parents=True, exist_ok=True)
     folder.write_json("class_names.json", list(class_names))
     folder.write_json("split.json", split)
@@ -253,8 +254,9 @@ def check_is_free(path: StrPath) -> None:
 
     Raises:
         FileExistsError: Says how to go on with a run that is there.
+        ValueError: For an empty path.
     """
-    if Path(path).is_dir() and not any(Path(path).iterdir()):
+    if Path(checked_path("run", path)).is_dir() and not any(Path(path).iterdir()):
         return
     if Path(path).exists():
         is_run = (Path(path) / "config.json").exists()
@@ -270,8 +272,9 @@ def open_run(path: StrPath) -> RunFolder:
 
     Raises:
         LayoutError: If it is none.
+        ValueError: For an empty path.
     """
-    folder = RunFolder(Path(path))
+    folder = RunFolder(Path(checked_path("run", path)))
     folder.read_config()
     return folder
 

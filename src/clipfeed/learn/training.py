@@ -23,7 +23,7 @@ from clipfeed.learn.data import Data, digest_part, find_part, make_parts, part_c
 from clipfeed.learn.evaluation import Evaluation, judge, write_evaluation
 from clipfeed.learn.models import build_model
 from clipfeed.learn.runs import EpochRow, RunFolder, RunState, check_is_free, create_run, open_run
-from clipfeed.records import ClipSpec, Failure, VideoIndex
+from clipfeed.records import ClipSpec, Failure, VideoIndex, checked_path
 from clipfeed.split import SplitReport
 
 __all__ = ["Listener", "TrainedRun", "resume", "train"]
@@ -101,7 +101,7 @@ def train(
     Raises:
         FileExistsError: If `run` holds something already.
         LayoutError: If the videos are no class folders, or a part has no usable video.
-        ValueError: If no video of a part is long enough for a clip.
+        ValueError: If no video of a part is long enough for a clip, or for an empty path.
         MissingDependencyError: If Keras or its backend is not installed; nothing has been read then.
 
     Example:
@@ -110,6 +110,7 @@ def train(
     """
     keras = import_keras()
     check_is_free(run)
+    index_folder = None if index is None else str(Path(checked_path("index", index)).absolute())
     listener = listener or Listener()
     options = options or TrainOptions()
     parts = make_parts(data, options, index=index, progress=listener.on_index)
@@ -117,7 +118,7 @@ def train(
         listener.on_split(parts.report)
     config = RunConfig(
         directory=str(Path(parts.root).absolute()),
-        index=None if index is None else str(Path(index).absolute()),
+        index=index_folder,
         clips=clips or ClipSpec(),
         options=options,
         split_source=parts.source,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clipfeed._types import IndexArray
 from clipfeed.errors import LayoutError
-from clipfeed.records import TextColumn, VideoIndex
+from clipfeed.records import TextColumn, VideoIndex, checked_seed
 from clipfeed.split._assign import EPSILON, Shares, assign_groups
 from clipfeed.split._leaks import is_whole, verify_split
 from clipfeed.split._table import ClassRows, GroupTable
@@ -140,14 +140,13 @@ class _Cut:
 
 
 def _cut(index: VideoIndex, shares: Shares, seed: int, groups: Groups) -> _Cut:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise ValueError(f"seed={seed!r}: a split needs a whole number as its seed")
+    number = checked_seed(seed)
     if not len(index):
         raise ValueError("an index without videos cannot be split")
     texts = group_texts(index, groups)
     if groups is not None and groups != "auto":
         index = replace(index, given_groups=TextColumn.from_texts(texts))
-    table = GroupTable.of(texts, ClassRows.of(index), int(seed))
+    table = GroupTable.of(texts, ClassRows.of(index), number)
     sides = assign_groups(table, shares)[table.group_of_row]
     return _Cut(index=index, group_of_row=table.group_of_row, sides=sides, num_groups=table.num_groups)
 
