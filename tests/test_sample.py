@@ -222,6 +222,24 @@ def test_a_short_video_is_refused_by_name_and_numbers(policy: SamplingPolicy, sh
     assert repr(policy) in failure.reason
 
 
+def test_a_video_too_short_for_a_rate_is_told_the_seconds_of_both() -> None:
+    failure = shortfall_of(a_record(45), ClipSpec(num_frames=20, sampling=AtRate(fps=0.001)))
+    assert failure is not None
+    assert failure.reason == (
+        "45 frames: a clip of num_frames=20 with AtRate(fps=1/1000) lasts 19000 s, this video 1.5 s, and needs 570001"
+    )
+
+
+@pytest.mark.parametrize("policy", [AtRate(fps=1e-6), Dense(frame_stride=2**31 - 1)])
+@pytest.mark.parametrize("short_videos", ["repeat_last", "wrap"])
+@pytest.mark.parametrize("record", [a_record(45), recipe_R1()], ids=["steady", "variable"])
+def test_no_video_is_extended_without_end(record: VideoRecord, policy: SamplingPolicy, short_videos: str) -> None:
+    spec = ClipSpec(num_frames=20, sampling=policy, short_videos=short_videos)
+    with pytest.raises(ProbeError, match=r"needs \d{9,}, and a video is extended to 16777216 at most"):
+        plan_clip(record, spec)
+    assert not usable(record, spec)
+
+
 @pytest.mark.parametrize("short_videos", ["drop", "repeat_last", "wrap"])
 def test_a_video_without_frames_is_never_usable(short_videos: str) -> None:
     spec = ClipSpec(num_frames=1, short_videos=short_videos)
@@ -301,13 +319,13 @@ def test_policies_are_values_that_say_what_they_are() -> None:
     assert [policy.is_random for policy in POLICIES] == [False, False, True, True, True, True]
 
 
-@pytest.mark.parametrize("frame_stride", [0, -1, 1.5, True, "2", None])
+@pytest.mark.parametrize("frame_stride", [0, -1, 1.5, True, "2", None, 2**31, 10**30])
 def test_dense_refuses_what_is_no_stride(frame_stride: object) -> None:
-    with pytest.raises(ValueError, match=r"frame_stride=.*at least 1"):
+    with pytest.raises(ValueError, match=r"frame_stride=.*at least 1 and at most 2147483647"):
         Dense(frame_stride=frame_stride)
 
 
-@pytest.mark.parametrize("fps", [0, -8, "fast", float("nan"), True])
+@pytest.mark.parametrize("fps", [0, -8, "fast", float("nan"), float("inf"), True, 1e-9, 1e12])
 def test_at_rate_refuses_what_is_no_rate(fps: object) -> None:
     with pytest.raises(ValueError, match=r"fps=.*above 0"):
         AtRate(fps=fps)
@@ -399,7 +417,10 @@ def an_index(counts: list[int], rates: list[tuple[int, int]] | None = None, **ch
     return VideoIndex(**facts)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+ENDLESS = [AtRate(fps=1e-6), AtRate(fps=1e6), Dense(frame_stride=2**31 - 1), Dense(frame_stride=2**20)]
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, *ENDLESS])
 @pytest.mark.parametrize("short_videos", ["drop", "error", "repeat_last", "wrap"])
 def test_the_mask_says_of_each_row_what_usable_says(policy: SamplingPolicy, short_videos: str) -> None:
     counts = [0, 1, 5, 15, 16, 17, 31, 40, 46, 47, 200] * 4

@@ -200,16 +200,25 @@ def test_extending_to_fewer_frames_changes_nothing(extension: str) -> None:
         (NTSC, NTSC),
         ("30000/1001", NTSC),
         ("23.976", Fraction(2997, 125)),
+        (1e-6, Fraction(1, 10**6)),
+        (1e6, Fraction(10**6)),
     ],
 )
 def test_a_rate_is_the_number_as_written(written: object, exact: Fraction) -> None:
     assert parse_rate(written) == exact
 
 
-@pytest.mark.parametrize("written", [0, -1, 0.0, float("nan"), float("inf"), "fast", "1/0", True, None, Fraction(-1)])
-def test_what_is_no_rate_is_refused_by_name(written: object) -> None:
-    with pytest.raises(ValueError, match=r"fps=.*expected frames a second above 0"):
+@pytest.mark.parametrize(
+    "written",
+    [
+        0, -1, 0.0, float("nan"), float("inf"), float("-inf"), "fast", "1/0", True, None, Fraction(-1), 1e-9, 9e-7,
+        1e12, 1_000_001, "1/10000000", Fraction(10**7), 5e-324, np.float32("inf"),
+    ],
+)  # fmt: skip
+def test_what_is_no_rate_is_refused_by_name_and_range(written: object) -> None:
+    with pytest.raises(ValueError, match=r"expected frames a second above 0, from 1/1000000 to 1000000") as caught:
         parse_rate(written)
+    assert str(caught.value).startswith(f"fps={written!r}: ")
 
 
 def test_times_that_cannot_be_are_refused() -> None:

@@ -33,6 +33,8 @@ __all__ = [
     "usable_mask",
 ]
 
+_MAX_COUNT = 2**31 - 1  # frame numbers are int32; products of two counts stay inside int64
+
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
@@ -123,18 +125,20 @@ class Dense:
     Needs (T - 1) x frame_stride + 1 frames.
 
     Args:
-        frame_stride: Source frames from one frame of the clip to the next, at least 1.
+        frame_stride: Source frames from one frame of the clip to the next, 1 to 2**31 - 1.
 
     Raises:
-        ValueError: For a `frame_stride` that is not a whole number of at least 1.
+        ValueError: For a `frame_stride` that is no such whole number.
     """
 
     frame_stride: int = 2
 
     def __post_init__(self) -> None:
         whole = isinstance(self.frame_stride, int | np.integer) and not isinstance(self.frame_stride, bool)
-        if not whole or self.frame_stride < 1:
-            raise ValueError(f"frame_stride={self.frame_stride!r}: expected a whole number of at least 1")
+        if not whole or not 1 <= self.frame_stride <= _MAX_COUNT:
+            raise ValueError(
+                f"frame_stride={self.frame_stride!r}: expected a whole number of at least 1 and at most {_MAX_COUNT}"
+            )
 
     @property
     def is_random(self) -> bool:
@@ -161,11 +165,11 @@ class AtRate:
     end: at a constant rate r that takes floor((T - 1) r / fps) + 1 frames.
 
     Args:
-        fps: Frames a second, above 0: an int, a float (taken as the decimal it is written as), a Fraction or a text
-            such as "30000/1001".
+        fps: Frames a second, from a millionth to a million: an int, a float (taken as the decimal it is written as), a
+            Fraction or a text such as "30000/1001".
 
     Raises:
-        ValueError: For a rate that is not above 0.
+        ValueError: For a rate that is none, or beyond these.
     """
 
     fps: Rate = 8
@@ -270,7 +274,14 @@ def plan_clip(
     )
 
 
-_REMEDY = 'leave it out (short_videos="drop"), extend it ("repeat_last", "wrap"), or take fewer frames'
+_REMEDY = (
+    'leave it out (short_videos="drop"), extend it ("repeat_last", "wrap"), or take fewer frames, or frames that are '
+    "nearer to one another"
+)
+
+# A video that is extended to more frames than these, a week at 25 a second, is padding and nothing else; and the times
+# of a variable rate are made one by one, in 8 bytes each.
+_MOST_EXTENDED = 2**24
 
 
 def shortfall_of(record: VideoRecord, spec: ClipSpec) -> Failure | None:
@@ -289,10 +300,18 @@ def _needed(record: VideoRecord, times: FrameTimes, spec: ClipSpec, policy: Samp
         needed = policy.min_frames(times, spec.num_frames)
     except ProbeError as error:
         return 0, f"{error.problem}, and {policy!r} needs it"
-    if needed <= times.num_frames or spec.short_videos in ("repeat_last", "wrap"):
+    is_extended = spec.short_videos in ("repeat_last", "wrap")
+    if needed <= (max(times.num_frames, _MOST_EXTENDED) if is_extended else times.num_frames):
         return needed, None
-    had = f"{times.num_frames} frames"
-    return needed, f"{had}: a clip of num_frames={spec.num_frames} with {policy!r} needs {needed}"
+    lasting = _lasting(times, spec, policy) if isinstance(policy, AtRate) else ""
+    limit = f", and a video is extended to {_MOST_EXTENDED} at most" if is_extended else ""
+    clip = f"a clip of num_frames={spec.num_frames} with {policy!r} {lasting}needs {needed}"
+    return needed, f"{times.num_frames} frames: {clip}{limit}"
+
+
+def _lasting(times: FrameTimes, spec: ClipSpec, policy: AtRate) -> str:
+    had, span = _known_duration(times), policy.span_seconds(spec.num_frames)
+    return f"lasts {float(span):g} s, this video {float(had):g} s, and "
 
 
 def usable(record: VideoRecord, spec: ClipSpec) -> bool:
@@ -309,7 +328,7 @@ def usable_mask(index: VideoIndex, spec: ClipSpec) -> NDArray[np.bool_]:
     had = _frames_of_rows(index)
     needed = _needed_frames(index, had, spec)
     if spec.short_videos in ("repeat_last", "wrap"):
-        needed = np.where(needed == _NEVER, _NEVER, 1)
+        needed = np.where(needed > np.maximum(had, _MOST_EXTENDED), _NEVER, 1)
     return (had > 0) & (had >= needed)
 
 
@@ -340,7 +359,8 @@ def _needed_frames(index: VideoIndex, had: IndexArray, spec: ClipSpec) -> IndexA
     for place in np.flatnonzero(asked):
         record = records[int(place)]
         try:
-            needed[place] = policy.min_frames(times_of(record.info, record.start, record.end), spec.num_frames)
+            count = policy.min_frames(times_of(record.info, record.start, record.end), spec.num_frames)
+            needed[place] = min(count, _NEVER)
         except ProbeError:
             continue  # stays _NEVER; `shortfall_of` tells why
     return needed

@@ -39,6 +39,11 @@ Rate: TypeAlias = int | float | Fraction | str
 """Frames a second as a user writes them: 8, 29.97, Fraction(30000, 1001) or "30000/1001"."""
 
 
+# From a frame in eleven days to the fastest cameras. A rate beyond has its decimal point in the wrong place, and would
+# only show much later: as no video that is long enough, or as clips that show one frame again and again.
+_SLOWEST, _FASTEST = Fraction(1, 1_000_000), Fraction(1_000_000)
+
+
 class TimedVideo(Protocol):
     """The facts about time that a probe leaves, as `records.VideoInfo` has them."""
 
@@ -63,17 +68,20 @@ def parse_rate(fps: Rate) -> Fraction:
     """Give a rate as an exact fraction; a float means the decimal number it is written as (29.97 is 2997/100).
 
     Args:
-        fps: Frames a second, above 0.
+        fps: Frames a second, from a millionth to a million.
 
     Raises:
-        ValueError: For what is not a number above 0.
+        ValueError: For what is no such number.
     """
     try:
         rate = fps if isinstance(fps, Fraction) else Fraction(str(fps))
     except (ValueError, ZeroDivisionError):
         rate = Fraction(0)
-    if isinstance(fps, bool) or rate <= 0:
-        raise ValueError(f'fps={fps!r}: expected frames a second above 0, such as 8, 29.97 or "30000/1001"')
+    if isinstance(fps, bool) or not _SLOWEST <= rate <= _FASTEST:
+        raise ValueError(
+            f"fps={fps!r}: expected frames a second above 0, from {_SLOWEST} to {_FASTEST}, such as 8, 29.97 or "
+            '"30000/1001"'
+        )
     return rate
 
 
