@@ -18,7 +18,7 @@ from clipfeed.cli._app import app
 from clipfeed.cli._say import path_of
 from clipfeed.testing import damage_file, make_tree
 
-COMMANDS = ("demo", "index", "check", "split", "train", "evaluate", "predict")
+COMMANDS = ("demo", "index", "check", "split", "train", "evaluate", "predict", "bench")
 
 
 def call(*words: object) -> Result:
@@ -266,3 +266,17 @@ def test_train_resume_evaluate_and_predict_go_through(root: Path, tmp_path: Path
     assert facts["predictions"][0]["path"] == str(video)
     assert sum(facts["predictions"][0]["probabilities"].values()) == pytest.approx(1, abs=1e-5)
     assert facts["failures"][0]["path"].endswith("broken.mp4")
+
+
+def test_bench_prints_bars_and_a_document(root: Path) -> None:
+    options = ("--num-videos", 4, "--num-passes", 1, "--no-fit", "--num-frames", 4, "--image-size", 16, 16)
+    done = call("bench", root, *options, "--format", "numpy")
+    assert done.exit_code == 0, done.output
+    assert "4 of 20 videos" in done.output
+    assert "decode" in done.output
+    assert "█" in done.output
+    assert "fit: not measured" in done.output
+    facts = json.loads(call("bench", root, *options, "--format", "numpy", "--json").stdout)
+    assert sum(stage["share"] for stage in facts["stages"]) == pytest.approx(1)
+    assert facts["num_clips"] == 4
+    assert call("bench", root, "--num-videos", 0).exit_code == 2

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from clipfeed import learn as learn
     from clipfeed import testing as testing
     from clipfeed.api import video_dataset_from_directory as video_dataset_from_directory
+    from clipfeed.bench import BenchOptions as BenchOptions
+    from clipfeed.bench import bench_directory as bench_directory
     from clipfeed.check import check_videos as check_videos
     from clipfeed.dataset import Limits as Limits
     from clipfeed.dataset import VideoDataset as VideoDataset
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clipfeed.api": ("video_dataset_from_directory",),
+    "clipfeed.bench": ("BenchOptions", "bench_directory"),
     "clipfeed.check": ("check_videos",),
     "clipfeed.dataset": ("Limits", "VideoDataset"),
     "clipfeed.deliver": ("EpochSync", "to_keras", "to_numpy", "to_tensorflow"),

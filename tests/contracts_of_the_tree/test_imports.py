@@ -23,10 +23,10 @@ def test_every_public_name_loads() -> None:
 def test_public_names_are_the_promised_ones() -> None:
     assert clipfeed.__all__ == sorted(
         [
-            "AtRate", "Batch", "BudgetError", "ClipSpec", "ClipfeedError", "DecodeError", "Dense", "EpochSync",
+            "AtRate", "Batch", "BenchOptions", "BudgetError", "ClipSpec", "ClipfeedError", "DecodeError", "Dense", "EpochSync",
             "ErrorPolicy", "Failure", "LayoutError", "LeakError", "Limits", "MissingDependencyError", "ProbeError",
             "Segments", "StaleIndexError", "Stride", "Uniform", "VideoDataset", "VideoIndex", "VideoInfo",
-            "VideoRecord", "__version__", "build_index", "check_videos",
+            "VideoRecord", "__version__", "bench_directory", "build_index", "check_videos",
             "find_videos", "kfold_index", "learn", "load_video",
             "split_index", "testing", "to_keras", "to_numpy", "to_tensorflow", "video_dataset_from_directory",
         ]

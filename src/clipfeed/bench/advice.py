@@ -1,0 +1,68 @@
+"""From figures to what would help. Nothing here measures; each sentence carries the figures it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from clipfeed.bench.report import Advice, FitWait, Rate
+
+__all__ = ["advise_cache", "advise_transcode", "advise_workers"]
+
+_NO_WAIT = 0.05  # share of an epoch; below it the model is what takes the time
+_WORTH_IT = 1.1  # times as many clips a second
+
+
+def advise_cache(rates: Mapping[str, Rate], fits: Sequence[FitWait], pack_bytes: int) -> Advice:
+    """Say what a cache would do from the second epoch on."""
+    gain = rates["cache"].clips_per_second / rates["all threads"].clips_per_second
+    shares = {fit.name: fit.share for fit in fits}
+    waits = shares.get("decoding")
+    reason = (
+        f"later epochs give {rates['cache'].clips_per_second:,.0f} clips/s in place of "
+        f"{rates['all threads'].clips_per_second:,.0f}, for {_megabytes(pack_bytes)}"
+    )
+    if waits is not None and "cache" in shares:
+        reason += f"; fit then waits for {shares['cache']:.0%} of an epoch in place of {waits:.0%}"
+    return Advice(
+        what="cache", helps=gain > _WORTH_IT and (waits is None or waits > _NO_WAIT), gain=gain, reason=reason
+    )
+
+
+def advise_workers(rates: Mapping[str, Rate], cores: int) -> Advice:
+    """Say whether other numbers of threads would be faster than the one that is used."""
+    used, one = rates["all threads"], rates["one thread"]
+    best = max(rates.get("cores", used), one, used, key=lambda rate: rate.clips_per_second)
+    gain = best.clips_per_second / used.clips_per_second
+    reason = (
+        f"{used.workers} {_threads(used.workers)}: {used.clips_per_second:,.1f} clips/s, "
+        f"{used.clips_per_second / one.clips_per_second:.2f} times as many as one thread, "
+        f"on {cores} usable {'core' if cores == 1 else 'cores'}"
+    )
+    if best is not used:
+        reason += f"; {best.workers} {_threads(best.workers)}: {best.clips_per_second:,.1f}"
+    return Advice(what="workers", helps=gain > _WORTH_IT, gain=gain, reason=reason)
+
+
+def advise_transcode(before: float, after: float, num_videos: int, sizes: tuple[int, int]) -> Advice:
+    """Say what re-encoding would do.
+
+    Args:
+        before: Seconds a clip from the videos as they are.
+        after: Seconds a clip from the same videos re-encoded.
+        num_videos: How many were re-encoded to see.
+        sizes: Their bytes before and after.
+    """
+    gain = before / after
+    reason = (
+        f"{num_videos} {'video' if num_videos == 1 else 'videos'} re-encoded for a look: {after * 1e3:.1f} ms a clip "
+        f"in place of {before * 1e3:.1f} in one thread, {_megabytes(sizes[1])} in place of {_megabytes(sizes[0])}"
+    )
+    return Advice(what="transcode", helps=gain > _WORTH_IT, gain=gain, reason=reason)
+
+
+def _threads(number: int) -> str:
+    return "thread" if number == 1 else "threads"
+
+
+def _megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:,.1f} MB"
