@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from clipfeed import prefetch
-from clipfeed.prefetch import cgroup_cores, parse_bytes, run_ahead, thread_count, usable_cores
+from clipfeed.prefetch import cgroup_cores, run_ahead, thread_count, usable_cores
 
 PATIENCE = 30  # seconds until a test that hangs gives up
 
@@ -710,41 +710,6 @@ def test_control_groups_limit_cores(tmp_path: Path, membership: str, files: dict
 
 def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
     assert cgroup_cores(tmp_path / "none", tmp_path) is None
-
-
-# Bytes
-
-
-@pytest.mark.parametrize(
-    ("written", "num_bytes"),
-    [
-        (1, 1),
-        (512_000_000, 512_000_000),
-        ("512MB", 512_000_000),
-        ("512 mb", 512_000_000),
-        ("1.5GB", 1_500_000_000),
-        ("0.1 GB", 100_000_000),
-        ("64kB", 64_000),
-        ("2TB", 2 * 10**12),
-        ("1GiB", 2**30),
-        ("10 MiB", 10 * 2**20),
-        ("4 KiB", 4096),
-        ("700", 700),
-        ("700B", 700),
-        ("1_000_000", 1_000_000),
-    ],
-)
-def test_bytes_are_decimal_unless_an_i_says_otherwise(written: int | str, num_bytes: int) -> None:
-    assert parse_bytes(written) == num_bytes
-
-
-@pytest.mark.parametrize(
-    "written", [0, -5, "0MB", "-1GB", "many", "", "MB", "12XB", "1MBit", None, True, float("nan"), "0.1B", "1/0"]
-)
-def test_what_is_no_number_of_bytes_is_refused_by_argument_and_value(written: object) -> None:
-    with pytest.raises(ValueError, match="expected a number of bytes") as caught:
-        parse_bytes(written)
-    assert str(caught.value).startswith(f"memory_budget={written!r}: ")
 
 
 @pytest.mark.parametrize("workers", [0, -1, True, 1.5, float("nan"), "2", [2]])

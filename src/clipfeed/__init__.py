@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clipfeed.api import video_dataset_from_directory as video_dataset_from_directory
     from clipfeed.bench import BenchOptions as BenchOptions
     from clipfeed.bench import bench_directory as bench_directory
+    from clipfeed.cache import Cache as Cache
     from clipfeed.check import check_videos as check_videos
     from clipfeed.dataset import Limits as Limits
     from clipfeed.dataset import VideoDataset as VideoDataset
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from clipfeed.deliver import to_numpy as to_numpy
     from clipfeed.deliver import to_tensorflow as to_tensorflow
     from clipfeed.errors import BudgetError as BudgetError
+    from clipfeed.errors import CacheError as CacheError
+    from clipfeed.errors import CacheWarning as CacheWarning
     from clipfeed.errors import ClipfeedError as ClipfeedError
     from clipfeed.errors import DecodeError as DecodeError
     from clipfeed.errors import LayoutError as LayoutError
@@ -59,11 +62,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "clipfeed.api": ("video_dataset_from_directory",),
     "clipfeed.bench": ("BenchOptions", "bench_directory"),
+    "clipfeed.cache": ("Cache",),
     "clipfeed.check": ("check_videos",),
     "clipfeed.dataset": ("Limits", "VideoDataset"),
     "clipfeed.deliver": ("EpochSync", "to_keras", "to_numpy", "to_tensorflow"),
     "clipfeed.errors": (
         "BudgetError",
+        "CacheError",
+        "CacheWarning",
         "ClipfeedError",
         "DecodeError",
         "LayoutError",

@@ -31,4 +31,6 @@ Interpolation: TypeAlias = Literal["nearest", "bilinear", "bicubic", "area", "la
 Aspect: TypeAlias = Literal["stretch", "crop", "pad"]
 ShortVideos: TypeAlias = Literal["drop", "repeat_last", "wrap", "error"]
 DataFormat: TypeAlias = Literal["channels_last", "channels_first"]
-Stage: TypeAlias = Literal["find", "probe", "index", "split", "sample", "decode", "batch", "deliver", "learn"]
+Stage: TypeAlias = Literal[
+    "find", "probe", "index", "split", "sample", "decode", "cache", "batch", "deliver", "learn", "transcode"
+]

@@ -15,7 +15,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from clipfeed._types import ColorMode, DataFormat, Interpolation, LabelMode, ShortVideos, StrPath
+from clipfeed.cache import Cache, cache_of
 from clipfeed.dataset import Limits, VideoDataset, checked_batch_size, checked_seed, errors_for
+from clipfeed.decode import DecoderName
 from clipfeed.deliver import Delivery, Format, check_num_classes, deliver, require_format
 from clipfeed.errors import LayoutError
 from clipfeed.find import find_videos
@@ -74,6 +76,8 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
     memory_budget: int | str = "512MB",
     workers: int | None = None,
     index: StrPath | None = None,
+    cache: Cache | StrPath | None = None,
+    decoder: DecoderName = "auto",
 ) -> Any:  # noqa: ANN401  # a tf.data.Dataset, a PyDataset or an iterable, or a pair of them: the framework's own type
     """Turn a folder of videos into a dataset for `model.fit`, decoded clip by clip in bounded memory.
 
@@ -128,6 +132,10 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
         memory_budget: Bytes that this dataset may hold while it is iterated, such as "512MB".
         workers: Decoding threads; None for the cores this process may use.
         index: Folder in which the index is kept; None is the user's cache folder. Nothing is written beside the data.
+        cache: Where decoded frames are kept, so that later epochs copy instead of decoding: "disk" (the user's cache
+            folder), a folder, "memory", or `cf.Cache(...)` with limits; None decodes in every epoch. The first epoch
+            fills it. Pixels and random clips are the same with and without; training and validation share it.
+        decoder: "auto" leaves out what no wanted frame needs; "plain" decodes everything. Frames are the same.
 
     Returns:
         The dataset, or a tuple (training, validation) for `subset="both"`. It carries `class_names`, `file_paths` and
@@ -136,7 +144,8 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
     Raises:
         ValueError: For an argument that no call accepts, or two that contradict each other.
         LayoutError: If the folder is not laid out as above, or holds no usable video (the reasons are listed).
-        BudgetError: If `memory_budget` does not hold one batch.
+        BudgetError: If `memory_budget` does not hold one batch, or `cache="memory"` not all frames.
+        CacheError: If the folder given as `cache` cannot be one.
         MissingDependencyError: If the package that `format` needs is not installed; nothing has been read then.
 
     Example:
@@ -168,6 +177,8 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
         seed=_checked_seed(seed, shuffle=shuffle, validation_split=validation_split),
     )
     limits = Limits(memory_budget=memory_budget, workers=workers)
+    chosen_cache = cache_of(cache)
+    check_choice("decoder", decoder, get_args(DecoderName))
     checked_batch_size(batch_size)
     for training in choice.trainings:
         errors_for(errors, training=training, batch_size=batch_size)
@@ -209,6 +220,8 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
             pad_last=pad_last,
             errors=errors,
             limits=limits,
+            cache=chosen_cache,
+            decoder=decoder,
         )
         for part, training in zip(parts, choice.trainings, strict=True)
     ]
@@ -217,6 +230,8 @@ def video_dataset_from_directory(  # noqa: PLR0913  # Keras's arguments, and wha
         say(f"Using {len(dataset.index)} files for {name}.")
         _say_failures("left out, too short", dataset.dropped, say)
     for line in dict.fromkeys(delivery.describe(dataset) for dataset in datasets):
+        say(line)
+    for line in dict.fromkeys(line for dataset in datasets for line in dataset.explain_cache()):
         say(line)
     return tuple(results) if subset == "both" else results[0]
 

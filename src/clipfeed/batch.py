@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from clipfeed._types import FrameArray
+from clipfeed._types import FrameArray, IndexArray, MaskArray
 from clipfeed.clock import staged
-from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure
+from clipfeed.records import Batch, Clip, ClipSpec, Failure
 
 __all__ = ["BatchRows", "allocate"]
 
@@ -55,9 +55,36 @@ class BatchRows:
         self._frames = allocate((num_clips if num_rows is None else num_rows, *spec.shape))
         self._is_padded = num_rows is not None
         self._num_clips = num_clips
-        self._plans: list[ClipPlan] = []
+        self._paths: list[str] = []
+        self._frame_indices: list[IndexArray] = []
+        self._masks: list[MaskArray] = []
         self._delivered: list[int] = []
         self._failures: list[Failure] = []
+
+    @property
+    def next_row(self) -> FrameArray:
+        """The (T, H, W, C) that the next delivered clip fills; to be written in place, then told by `add`.
+
+        Raises:
+            ValueError: If the batch is complete already.
+        """
+        if len(self._delivered) + len(self._failures) == self._num_clips:
+            raise ValueError(f"the batch has its {self._num_clips} clips already")
+        row: FrameArray = self._frames[len(self._delivered)]
+        return row
+
+    def add(self, path: str, frame_indices: IndexArray, mask: MaskArray) -> None:
+        """Say that `next_row` has been filled.
+
+        Args:
+            path: The video.
+            frame_indices: (T,) which of its frames these are.
+            mask: (T,) bool, False where a frame repeats another.
+        """
+        self._delivered.append(len(self._delivered) + len(self._failures))
+        self._paths.append(path)
+        self._frame_indices.append(frame_indices)
+        self._masks.append(mask)
 
     @staged("assemble")
     def put(self, made: Clip | Failure) -> None:
@@ -66,18 +93,14 @@ class BatchRows:
         Raises:
             ValueError: If the batch is complete already, or the clip is not of the spec's shape.
         """
-        place = len(self._delivered) + len(self._failures)
-        if place == self._num_clips:
-            raise ValueError(f"the batch has its {self._num_clips} clips already")
+        row = self.next_row
         if isinstance(made, Failure):
             self._failures.append(made)
             return
-        row = self._frames[len(self._delivered)]
         if made.frames.shape != row.shape:
             raise ValueError(f"{made.plan.record.path}: a clip of shape {made.frames.shape}, expected {row.shape}")
         np.copyto(row, made.frames, casting="no")
-        self._plans.append(made.plan)
-        self._delivered.append(place)
+        self.add(made.plan.record.path, made.plan.frame_indices, made.plan.mask)
 
     @staged("assemble")
     def finish(
@@ -114,9 +137,9 @@ class BatchRows:
             clips=self._frames[:num_rows],
             labels=None if labels is None else _padded(labels[delivered], num_rows),
             weights=_padded(given[delivered].astype(np.float32, copy=False), num_rows),
-            paths=tuple(plan.record.path for plan in self._plans) + ("",) * (num_rows - num_delivered),
-            frame_indices=_padded(np.array([plan.frame_indices for plan in self._plans] or no_frames), num_rows),
-            mask=_padded(np.array([plan.mask for plan in self._plans] or no_frames, np.bool_), num_rows),
+            paths=(*self._paths, *[""] * (num_rows - num_delivered)),
+            frame_indices=_padded(np.array(self._frame_indices or no_frames), num_rows),
+            mask=_padded(np.array(self._masks or no_frames, np.bool_), num_rows),
             failures=tuple(self._failures),
         )
 

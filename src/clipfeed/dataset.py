@@ -9,29 +9,35 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 
-from clipfeed._types import IndexArray
+from clipfeed._types import IndexArray, MaskArray
 from clipfeed.batch import BatchRows
-from clipfeed.decode import Decoder, LeanDecoder
+from clipfeed.cache import Cache
+from clipfeed.decode import Decoder, DecoderName, make_decoder
 from clipfeed.errors import BudgetError, ClipfeedError, DecodeError
 from clipfeed.index import remember_failure
 from clipfeed.ledger import ErrorPolicy, Ledger
-from clipfeed.load import load_clip
+from clipfeed.load import KeptFrames, Slot, keep_frames, load_clip
 from clipfeed.order import Order
-from clipfeed.prefetch import parse_bytes, run_ahead, thread_count
+from clipfeed.prefetch import run_ahead, thread_count
 from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure, VideoIndex, VideoRecord
 from clipfeed.sample import clip_generator, plan_clip, shortfall_of, usable_mask
+from clipfeed.sizes import parse_bytes, show_bytes
 
 __all__ = ["Limits", "VideoDataset"]
 
 # A decoder keeps its reference pictures and the one being converted; H.264 at its usual levels holds 4 to 6.
 _NATIVE_FRAMES_PER_WORKER = 8
 _BYTES_PER_NATIVE_PIXEL = 1.5  # 4:2:0, 8 bits
+# While all frames of a video are decoded to be kept, a worker holds this many resized ones.
+_KEPT_AT_ONCE = 32
 _MAX_BATCHES_AHEAD = 4  # more only delays an early end: decoding that is slower than training is never ahead
 
 
@@ -53,7 +59,7 @@ class Limits:
     timeout_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        parse_bytes(self.memory_budget)
+        parse_bytes("memory_budget", self.memory_budget)
         thread_count(self.workers)
         if not self.timeout_seconds > 0:
             raise ValueError(f"timeout_seconds={self.timeout_seconds!r}: expected a number of seconds above 0")
@@ -74,10 +80,14 @@ class VideoDataset:
         pad_last: True: every batch has B rows, and rows that stand for nothing carry weight 0.
         errors: "auto" (skip in training, raise in evaluation) or `cf.ErrorPolicy(...)`.
         limits: Memory, threads and time this dataset may use.
+        cache: Where decoded frames are kept for later epochs; None decodes each time.
+        decoder: "auto" leaves out what no wanted frame needs; "plain" decodes everything. Frames are the same.
 
     Raises:
         ValueError: For arguments that contradict each other, or videos that are too short with `short_videos="error"`.
-        BudgetError: If `limits.memory_budget` does not hold one batch; shows the arithmetic.
+        BudgetError: If `limits.memory_budget` does not hold one batch, or a cache in memory not all frames; shows the
+            arithmetic.
+        CacheError: If the cache's folder cannot be one.
 
     Example:
         >>> ds = cf.VideoDataset(index, cf.ClipSpec(num_frames=20, image_size=(64, 64)), batch_size=8, seed=1)
@@ -85,7 +95,7 @@ class VideoDataset:
         (8, 20, 64, 64, 3)
     """
 
-    def __init__(  # noqa: PLR0913  # one more than seven: a dataset is where index, clips, order and limits meet
+    def __init__(  # noqa: PLR0913  # a dataset is where index, clips, order, limits and cache meet
         self,
         index: VideoIndex,
         clips: ClipSpec | None = None,
@@ -96,6 +106,8 @@ class VideoDataset:
         pad_last: bool = False,
         errors: Literal["auto"] | ErrorPolicy = "auto",
         limits: Limits | None = None,
+        cache: Cache | None = None,
+        decoder: DecoderName = "auto",
     ) -> None:
         self.spec = ClipSpec() if clips is None else clips
         self.batch_size = checked_batch_size(batch_size)
@@ -108,7 +120,8 @@ class VideoDataset:
         self.ledger = Ledger(num_videos=len(self.index), policy=self.errors)
         self._records = self.index.records
         self._labels = self.index.labels
-        self._decoder: Decoder = LeanDecoder(timeout_seconds=self.limits.timeout_seconds)
+        self._decoder: Decoder = make_decoder(decoder, timeout_seconds=self.limits.timeout_seconds)
+        self.cache = cache
         self._order = Order(
             num_examples=len(self.index) * self._clips_per_video,
             batch_size=self.batch_size or 1,
@@ -116,6 +129,7 @@ class VideoDataset:
             seed=self.seed,
         )
         self.max_clips_ahead = self._fit_budget()
+        self.kept: KeptFrames | None = None if cache is None else keep_frames(self.index, self.spec, cache)
 
     # Facts
 
@@ -161,7 +175,7 @@ class VideoDataset:
     @property
     def memory_budget(self) -> int:
         """Bytes this dataset may hold while it is iterated."""
-        return parse_bytes(self.limits.memory_budget)
+        return parse_bytes("memory_budget", self.limits.memory_budget)
 
     @property
     def batch_bytes(self) -> int:
@@ -185,6 +199,19 @@ class VideoDataset:
             f" <= {_megabytes(self.memory_budget)}"
         )
 
+    def explain_cache(self) -> list[str]:
+        """Say where frames are kept, how many bytes all of them take, and what stays uncached; [] without a cache."""
+        if self.kept is None:
+            return [] if self.cache is None else ["cache: none, the folder cannot be written"]
+        opened, entries = self.kept.opened, self.kept.entries
+        about = "about " if self.cache is not None and self.cache.codec == "jpeg" else ""
+        filled = self.kept.pack.num_filled(np.unique(entries))
+        return [
+            f"cache: {about}{show_bytes(opened.num_bytes)} for all videos, in {opened.place}; "
+            f"{filled} of these {len(entries)} videos are there",
+            *opened.notes,
+        ]
+
     # Batches
 
     def batch(self, epoch: int, number: int, *, workers: int | None = None) -> Batch:
@@ -202,15 +229,17 @@ class VideoDataset:
             IndexError: If there is no such batch.
             DecodeError: If a clip cannot be delivered (evaluation), or too many could not (training).
         """
-        examples = self._examples(epoch, number)
-        threads = min(self.workers if workers is None else workers, len(examples))
+        number_of_batch = self._checked_number(number)
+        at_hand: deque[bool] = deque()
+        missing = list(self._missing(epoch, [number_of_batch], at_hand))
+        threads = min(self.workers if workers is None else workers, len(missing))
         with run_ahead(
-            lambda place: self._make_clip(epoch, int(examples[place])),
-            range(len(examples)),
+            lambda example: self._make_clip(epoch, example),
+            missing,
             workers=threads if threads > 1 else 0,
-            max_ahead=len(examples),
+            max_ahead=max(1, len(missing)),
         ) as made:
-            return self._stack(epoch, number % len(self), examples, made)
+            return self._stack(epoch, number_of_batch, _Clips(made, at_hand))
 
     def iter_epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """Give the batches of one epoch in order, clips decoded ahead inside the memory budget.
@@ -224,25 +253,73 @@ class VideoDataset:
         """
         if not 0 <= start <= len(self):
             raise IndexError(f"start={start}: expected 0 to {len(self)}, the number of batches in an epoch")
-        numbers = range(start, len(self))
-        examples = (int(example) for number in numbers for example in self._examples(epoch, number))
+        numbers, at_hand = range(start, len(self)), deque[bool]()
         with run_ahead(
             lambda example: self._make_clip(epoch, example),
-            examples,
+            self._missing(epoch, numbers, at_hand),
             workers=self.workers,
             max_ahead=self.max_clips_ahead,
         ) as made:
+            clips = _Clips(made, at_hand)
             for number in numbers:
-                yield self._stack(epoch, number, self._examples(epoch, number), made)
+                yield self._stack(epoch, number, clips)
+
+    def fill_cache(self, *, advance: Callable[[int], object] | None = None) -> tuple[Failure, ...]:
+        """Decode and keep what the cache does not have yet, without waiting for an epoch to do it.
+
+        Args:
+            advance: Told how many clips are done, one by one.
+
+        Returns:
+            Videos of which a clip could not be had.
+
+        Raises:
+            ValueError: If the dataset has no cache.
+            DecodeError: With `on_error="raise"`, at the first clip that cannot be had.
+        """
+        if self.kept is None:
+            raise ValueError("this dataset has no cache: pass cache=cf.Cache(...)")
+        rows = np.flatnonzero((self.kept.entries >= 0) & ~self._at_hand(np.arange(len(self.index))))
+        failures = []
+        with run_ahead(
+            lambda row: self._make_clip(0, row * self._clips_per_video),
+            rows.tolist(),
+            workers=self.workers,
+            max_ahead=self.max_clips_ahead,
+        ) as made:
+            for clip in made:
+                if isinstance(clip, Failure):
+                    failures.append(clip)
+                if advance is not None:
+                    advance(1)
+        return tuple(failures)
 
     def plan(self, epoch: int, number: int) -> list[ClipPlan]:
         """Say which frames of which videos a batch is made of, without opening a file."""
         return [self._plan(epoch, int(example)) for example in self._examples(epoch, number)]
 
     def _examples(self, epoch: int, number: int) -> IndexArray:
+        return self._order.examples(epoch, self._checked_number(number))
+
+    def _checked_number(self, number: int) -> int:
         if not -len(self) <= number < len(self):
             raise IndexError(f"batch {number} of {len(self)}")
-        return self._order.examples(epoch, number % len(self))
+        return number % len(self)
+
+    def _missing(self, epoch: int, numbers: Iterable[int], at_hand: deque[bool]) -> Iterator[int]:
+        """Give the examples of some batches that must be made, and note of all of them whether they are at hand."""
+        for number in numbers:
+            examples = self._examples(epoch, number)
+            for example, is_at_hand in zip(examples.tolist(), self._at_hand(examples).tolist(), strict=True):
+                at_hand.append(is_at_hand)
+                if not is_at_hand:
+                    yield example
+
+    def _at_hand(self, examples: IndexArray) -> MaskArray:
+        """Tell which examples need only be copied."""
+        if self.kept is None:
+            return np.zeros(len(examples), np.bool_)
+        return self.kept.pack.at_hand(self.kept.entries[examples // self._clips_per_video])
 
     @property
     def _clips_per_video(self) -> int:
@@ -260,12 +337,25 @@ class VideoDataset:
         if known is not None:
             return known
         try:
-            return load_clip(plan, self.spec, self._decoder)
+            return load_clip(plan, self.spec, self._decoder, slot=self._slot(example // self._clips_per_video))
         except ClipfeedError as error:
             if self.errors.on_error == "raise":
                 error.add_note(f"epoch {epoch}, example {example}")
                 raise
             return self._record_failure(plan.record, error)
+
+    def _slot(self, row: int) -> Slot | None:
+        entry = -1 if self.kept is None else int(self.kept.entries[row])
+        return None if self.kept is None or entry < 0 else Slot(self.kept.pack, entry)
+
+    def _recall(self, rows: BatchRows, row: int) -> bool:
+        """Copy what is at hand into the batch; False where it is not there after all."""
+        if self.kept is None:
+            return False
+        recalled = self.kept.pack.recall(int(self.kept.entries[row]), rows.next_row)
+        if recalled is not None:
+            rows.add(self.index.path(row), *recalled)
+        return recalled is not None
 
     def _record_failure(self, record: VideoRecord, error: ClipfeedError) -> Failure:
         failure = Failure(path=record.path, stage=error.stage or "decode", reason=error.problem)
@@ -273,12 +363,17 @@ class VideoDataset:
         self.ledger.record(failure)
         return failure
 
-    def _stack(self, epoch: int, number: int, examples: IndexArray, made: Iterator[Clip | Failure]) -> Batch:
-        """Take as many clips as there are examples out of `made`, each into its row as it comes."""
-        rows = BatchRows(self.spec, len(examples), (self.batch_size or 1) if self.pad_last else None)
-        for _ in examples:
-            rows.put(next(made))
+    def _stack(self, epoch: int, number: int, clips: _Clips) -> Batch:
+        """Fill the rows of a batch in order: what is at hand is copied."""
+        examples = self._examples(epoch, number)
         sources = examples // self._clips_per_video
+        rows = BatchRows(self.spec, len(examples), (self.batch_size or 1) if self.pad_last else None)
+        for example, source in zip(examples.tolist(), sources.tolist(), strict=True):
+            clip = clips.take()
+            if clip is not None:
+                rows.put(clip)
+            elif not self._recall(rows, source):
+                rows.put(self._make_clip(epoch, example))
         batch = rows.finish(
             epoch=epoch,
             number=number,
@@ -312,6 +407,28 @@ class VideoDataset:
                 remedy="raise memory_budget, or lower batch_size, num_frames, image_size or workers",
             )
         return min(left // clip, _MAX_BATCHES_AHEAD * (self.batch_size or 1) + self.workers)
+
+
+class _Clips:
+    """The clips of some batches in order, None where one is at hand and need only be copied.
+
+    Args:
+        made: Gives those that are not at hand; asking it for one adds to `at_hand` as far as it looks ahead.
+        at_hand: Whether each clip is at hand, as far as is known.
+    """
+
+    def __init__(self, made: Iterator[Clip | Failure], at_hand: deque[bool]) -> None:
+        self._made = made
+        self._at_hand = at_hand
+        self._waiting: deque[Clip | Failure] = deque()
+
+    def take(self) -> Clip | Failure | None:
+        """Give the next one."""
+        if not self._at_hand:
+            self._waiting.extend(islice(self._made, 1))
+        if self._at_hand.popleft():
+            return None
+        return self._waiting.popleft() if self._waiting else next(self._made)
 
 
 def checked_batch_size(batch_size: int | None) -> int | None:

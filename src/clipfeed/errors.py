@@ -6,6 +6,7 @@
     ├── DecodeError                           a wanted frame could not be had
     ├── StaleIndexError                       a file or the index changed under a dataset
     ├── LeakError (ValueError)                a group stands on two sides of a split
+    ├── CacheError (OSError)                  the folder for decoded frames cannot be used
     ├── BudgetError (MemoryError)             the work does not fit the memory it was given
     └── MissingDependencyError (ImportError)  an extra is not installed
 
@@ -21,6 +22,8 @@ from clipfeed._types import Stage
 
 __all__ = [
     "BudgetError",
+    "CacheError",
+    "CacheWarning",
     "ClipfeedError",
     "DecodeError",
     "LayoutError",
@@ -101,6 +104,14 @@ class StaleIndexError(ClipfeedError):
 
 class LeakError(ClipfeedError, ValueError):
     """A group of videos stands on two sides of a split."""
+
+
+class CacheError(ClipfeedError, OSError):
+    """The folder in which decoded frames are kept cannot be used."""
+
+
+class CacheWarning(UserWarning):
+    """Frames are no longer kept, and work goes on without; says where and why."""
 
 
 class BudgetError(ClipfeedError, MemoryError):

@@ -29,7 +29,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-__all__ = ["cgroup_cores", "parse_bytes", "run_ahead", "thread_count", "usable_cores"]
+__all__ = ["cgroup_cores", "run_ahead", "thread_count", "usable_cores"]
 
 T = TypeVar("T")
 
@@ -361,31 +361,3 @@ def _read(file: Path) -> str:
         return file.read_text()
     except OSError:
         return ""
-
-
-# Bytes
-
-_UNITS = {"": 1, "b": 1}
-_UNITS |= {f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)}
-_UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}
-
-
-def parse_bytes(size: int | str) -> int:
-    """Give the number of bytes that a user's `memory_budget` stands for: 512_000_000 or "512MB".
-
-    Units are decimal unless an i says otherwise: 1 MB = 10**6 bytes, 1 MiB = 2**20 bytes.
-
-    Raises:
-        ValueError: For what is not a positive number of bytes.
-    """
-    text = str(size).strip().lower().replace("_", "")
-    number = text.rstrip("kmgtib ")
-    try:
-        num_bytes = Fraction(number) * _UNITS[text[len(number) :].strip()]
-    except (ValueError, KeyError, ZeroDivisionError):
-        num_bytes = Fraction(0)
-    if isinstance(size, bool) or num_bytes < 1:
-        raise ValueError(
-            f'memory_budget={size!r}: expected a number of bytes of at least 1, such as 512_000_000 or "512MB"'
-        )
-    return int(num_bytes)

@@ -18,10 +18,20 @@ from typing import BinaryIO, Literal, TypeAlias
 
 from clipfeed._types import StrPath
 
-__all__ = ["Entry", "FileStat", "fingerprint_file", "list_files", "local_path", "open_file", "stat_file"]
+__all__ = [
+    "FINGERPRINT_BYTES",
+    "Entry",
+    "FileStat",
+    "fingerprint_file",
+    "list_files",
+    "local_path",
+    "open_file",
+    "stat_file",
+]
 
 EntryKind: TypeAlias = Literal["file", "dir", "link", "unreadable", "other"]
 
+FINGERPRINT_BYTES = 16
 FINGERPRINT_BLOCKS = 4
 FINGERPRINT_BLOCK_BYTES = 1024
 
@@ -109,7 +119,7 @@ def fingerprint_file(root: StrPath, key: str) -> str:
     descriptor = _open_regular(local_path(root, key))
     try:
         size = os.fstat(descriptor).st_size
-        digest = hashlib.blake2b(b"clipfeed fingerprint 1\n%d\n" % size, digest_size=16)
+        digest = hashlib.blake2b(b"clipfeed fingerprint 1\n%d\n" % size, digest_size=FINGERPRINT_BYTES)
         for start, length in _sampled_blocks(size):
             digest.update(os.pread(descriptor, length, start))
     finally:

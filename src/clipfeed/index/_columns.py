@@ -5,10 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clipfeed.errors import StaleIndexError
+from clipfeed.index._intact import check_facts
 from clipfeed.records import RepeatedTexts, StoreRef, TextColumn, VideoColumns, VideoInfo, pack_times
-from clipfeed.tables import StoreDamagedError, StoredFacts, StoredTable, StoreUnusableError, read_store
+from clipfeed.storage import FINGERPRINT_BYTES
+from clipfeed.tables import (
+    USABLE,
+    BlobColumn,
+    StoreDamagedError,
+    StoredFacts,
+    StoredTable,
+    StoreUnusableError,
+    read_store,
+)
 
 
 def columns_of(table: StoredTable) -> VideoColumns:
@@ -45,11 +56,33 @@ def columns_of(table: StoredTable) -> VideoColumns:
         frame_pts=table.frame_pts.data,
         frame_pts_offsets=table.frame_pts.offsets,
         vocabulary=table.vocabulary,
+        fingerprints=_fingerprints(table.fingerprints),
     )
+
+
+def checked_columns_of(table: StoredTable) -> VideoColumns:
+    """Give a store's table as columns, once it is fit to be believed.
+
+    Raises:
+        StoreDamagedError: If a usable video has facts that probing cannot have found.
+    """
+    columns = columns_of(table)
+    check_facts(columns, np.flatnonzero(table.numbers["state"] == USABLE))
+    return columns
 
 
 def _int32(table: StoredTable, name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
     return table.numbers[name].astype(np.int32, copy=False)
+
+
+def _fingerprints(column: BlobColumn) -> NDArray[np.uint8]:
+    """(n, 16) digests; zeros for rows without one."""
+    sizes = np.diff(column.offsets)
+    digests = np.zeros((len(sizes), FINGERPRINT_BYTES), np.uint8)
+    has_one = sizes == FINGERPRINT_BYTES
+    whole = np.frombuffer(column.data, np.uint8)
+    digests[has_one] = whole[column.offsets[:-1][has_one, None] + np.arange(FINGERPRINT_BYTES)]
+    return digests
 
 
 def facts_of(info: VideoInfo) -> StoredFacts:
@@ -90,11 +123,12 @@ def reopen_columns(store: StoreRef) -> VideoColumns:
     """
     try:
         table = read_store(Path(store.path))
+        columns = checked_columns_of(table)
     except (StoreDamagedError, StoreUnusableError) as error:
         raise _stale(store, f"its index cannot be read again ({error})") from error
     if table.snapshot != store.snapshot:
         raise _stale(store, "its index has changed since this dataset was made")
-    return columns_of(table)
+    return columns
 
 
 def _stale(store: StoreRef, problem: str) -> StaleIndexError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -49,11 +50,14 @@ def keep(path: Path, listing: Listing, work: Callable[[Store], StoredTable]) -> 
         What `work` gave, and whether it is kept in `path`.
     """
     trouble = ""
+    similar: Path | None = None
     for _ in range(2):
         number = tables.file_number(path)
         try:
             if tables.inspect_store(path) != "usable":
-                tables.create_store(path, root=str(Path(listing.root).resolve()), copy_of=_similar_store(path, listing))
+                similar = None if similar else _similar_store(path, listing)  # once: the damage may come from there
+                tables.create_store(path, root=str(Path(listing.root).resolve()), copy_of=similar)
+                number = tables.file_number(path)
             with tables.open_store(path) as store:
                 table = work(store)
             if trouble:
@@ -62,7 +66,8 @@ def keep(path: Path, listing: Listing, work: Callable[[Store], StoredTable]) -> 
         except StoreDamagedError as error:
             trouble = str(error)
             try:
-                tables.move_aside(path, number)
+                if number:
+                    tables.move_aside(path, number)
             except StoreUnusableError:
                 break
         except StoreUnusableError as error:
@@ -72,7 +77,13 @@ def keep(path: Path, listing: Listing, work: Callable[[Store], StoredTable]) -> 
         f"the index of {listing.root} cannot be kept in {path.parent} ({trouble}): it is made in memory, "
         "and again next time; pass index= a folder that can be written"
     )
-    with tables.open_memory_store(root=listing.root, copy_of=path if _is_readable(path) else None) as store:
+    if _is_readable(path):
+        with (
+            contextlib.suppress(StoreDamagedError),
+            tables.open_memory_store(root=listing.root, copy_of=path) as store,
+        ):
+            return work(store), False
+    with tables.open_memory_store(root=listing.root) as store:
         return work(store), False
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from clipfeed import storage
 from clipfeed._types import IndexArray, MaskArray
 from clipfeed.errors import ClipfeedError, ProbeError
-from clipfeed.index._columns import facts_of
+from clipfeed.index._columns import checked_columns_of, facts_of
 from clipfeed.names import group_of
 from clipfeed.prefetch import run_ahead
 from clipfeed.probe import probe_video
@@ -63,6 +63,9 @@ def scan(store: Store, listing: Listing, *, workers: int, progress: Progress | N
 
     Returns:
         The store's table, as of one moment after the scan.
+
+    Raises:
+        StoreDamagedError: If the store says of a usable video what no probe finds.
     """
     table = _read(store)
     places = match_keys(table, listing.videos)
@@ -81,12 +84,14 @@ def scan(store: Store, listing: Listing, *, workers: int, progress: Progress | N
 
 
 def _read(store: Store) -> StoredTable:
+    """Read the store, and believe it only if it is intact; failures that another decoder met are to be tried again."""
     reader = f"rules {_PROBE_RULES}, av {_decoder_version()}"
     table = store.read()
-    if table.reader == reader:
-        return table
-    store.forget_failures(reader)
-    return store.read()
+    if table.reader != reader:
+        store.forget_failures(reader)
+        table = store.read()
+    checked_columns_of(table)
+    return table
 
 
 @functools.cache

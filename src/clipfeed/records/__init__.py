@@ -8,7 +8,15 @@ All of it is frozen data, checked when it is made. Nothing here opens a file or 
 
 from clipfeed.records._arguments import check_choice, checked_flag, checked_path, checked_seed
 from clipfeed.records._clips import Batch, Clip, ClipPlan, Geometry
-from clipfeed.records._index import RepeatedTexts, StoreRef, TextColumn, VideoColumns, VideoIndex, pack_times
+from clipfeed.records._index import (
+    RepeatedTexts,
+    StoreRef,
+    TextColumn,
+    VideoColumns,
+    VideoIndex,
+    pack_times,
+    unpack_times,
+)
 from clipfeed.records._spec import ClipSpec, FrameTimes, SamplingPolicy
 from clipfeed.records._videos import Failure, FoundVideo, VideoInfo, VideoRecord, join_key
 
@@ -35,4 +43,5 @@ __all__ = [
     "checked_seed",
     "join_key",
     "pack_times",
+    "unpack_times",
 ]

@@ -140,6 +140,7 @@ class VideoColumns:
     frame_pts: IndexArray | bytes  # flat pts, or what `pack_times` made of each row's; nothing for constant rate
     frame_pts_offsets: IndexArray  # (n + 1,) into frame_pts
     vocabulary: tuple[str, ...]
+    fingerprints: NDArray[np.uint8] | None = None  # (n, 16) digests of contents; all zero where there is none
 
     def __len__(self) -> int:
         return len(self.row_ids)
@@ -184,10 +185,21 @@ def pack_times(pts: IndexArray) -> bytes:
     return zlib.compress(np.diff(pts, prepend=np.int64(0)).astype("<i8").tobytes())
 
 
+def unpack_times(packed: bytes) -> IndexArray:
+    """Give the pts that `pack_times` packed; the packing carries a checksum.
+
+    Raises:
+        ValueError: If these are other bytes.
+    """
+    try:
+        steps = np.frombuffer(zlib.decompress(packed), "<i8")
+    except (zlib.error, ValueError) as error:
+        raise ValueError(f"{len(packed)} bytes are no packed times: {error}") from error
+    return np.cumsum(steps, dtype=np.int64)
+
+
 def _times(pts: IndexArray | bytes) -> IndexArray:
-    if isinstance(pts, bytes):
-        return np.cumsum(np.frombuffer(zlib.decompress(pts), "<i8"), dtype=np.int64)
-    return pts
+    return unpack_times(pts) if isinstance(pts, bytes) else pts
 
 
 def _fraction(pair: NDArray[np.int64]) -> Fraction | None:
@@ -276,6 +288,10 @@ class VideoIndex:
     def paths(self) -> list[str]:
         """Path of each row: the root as given joined with the key."""
         return [join_key(self.root, key) for key in self.keys]
+
+    def path(self, row: int) -> str:
+        """Path of one row, without making the others."""
+        return join_key(self.root, self.columns.keys[int(self.rows[row])])
 
     @property
     def groups(self) -> list[str]:

@@ -33,7 +33,7 @@ from clipfeed.tables._layout import (
     StoredFacts,
     StoreUnusableError,
 )
-from clipfeed.tables._read import StoredTable
+from clipfeed.tables._read import BlobColumn, StoredTable
 from clipfeed.tables._store import Store
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "PASSING",
     "USABLE",
     "WAITING",
+    "BlobColumn",
     "Listed",
     "Outcome",
     "Store",

@@ -36,7 +36,9 @@ _READ_NUMBERS = f"""
     SELECT {", ".join(f"group_concat({name})" for name in NUMBER_COLUMNS)}
     FROM (SELECT * FROM videos WHERE row_id > ? ORDER BY row_id LIMIT {_READ_ROWS})
 """
-_READ_BLOBS = f"SELECT key, key_frames, frame_pts FROM videos WHERE row_id > ? ORDER BY row_id LIMIT {_READ_ROWS}"
+_READ_BLOBS = (
+    f"SELECT key, key_frames, frame_pts, fingerprint FROM videos WHERE row_id > ? ORDER BY row_id LIMIT {_READ_ROWS}"
+)
 _READ_FAILURES = (
     f"SELECT row_id, failure_stage, failure_reason FROM videos WHERE state IN ({FAILED}, {PASSING}) ORDER BY row_id"
 )
@@ -67,6 +69,7 @@ class StoredTable:
         numbers: (n,) int32 or int64 arrays by name: `row_id`, `state`, what `Listed` and `StoredFacts` have.
         key_frames: int32, little-endian.
         frame_pts: As they were written.
+        fingerprints: 16 bytes each, nothing where the file could not be read.
         failures: (stage, reason) of the rows that failed, by row id.
     """
 
@@ -77,6 +80,7 @@ class StoredTable:
     numbers: dict[str, Numbers]
     key_frames: BlobColumn
     frame_pts: BlobColumn
+    fingerprints: BlobColumn
     failures: dict[int, tuple[str, str]]
 
     def __post_init__(self) -> None:
@@ -127,7 +131,7 @@ def read_table(connection: sqlite3.Connection) -> StoredTable:
         _read_numbers(connection, row_id, {name: column[start:] for name, column in numbers.items()})
         blobs.add(connection.execute(_READ_BLOBS, (row_id,)).fetchall())
         row_id = int(numbers["row_id"][start : start + _READ_ROWS].max())
-    keys, key_frames, frame_pts = blobs.columns()
+    keys, key_frames, frame_pts, fingerprints = blobs.columns()
     return StoredTable(
         snapshot=int(read_about(connection, "snapshot")),
         reader=str(read_about(connection, "reader")),
@@ -136,6 +140,7 @@ def read_table(connection: sqlite3.Connection) -> StoredTable:
         numbers=numbers,
         key_frames=key_frames,
         frame_pts=frame_pts,
+        fingerprints=fingerprints,
         failures={row_id: (stage, decode(reason)) for row_id, stage, reason in failures},
     )
 
@@ -157,22 +162,21 @@ def _read_numbers(connection: sqlite3.Connection, after: int, columns: dict[str,
 
 
 class _Blobs:
-    """Keys, key frames and pts of the rows read so far."""
+    """Keys, key frames, pts and fingerprints of the rows read so far."""
 
     def __init__(self) -> None:
-        self._data: tuple[list[bytes], ...] = ([], [], [])
-        self._sizes: tuple[list[NDArray[np.int64]], ...] = ([], [], [])
+        self._data: tuple[list[bytes], ...] = ([], [], [], [])
+        self._sizes: tuple[list[NDArray[np.int64]], ...] = ([], [], [], [])
 
-    def add(self, rows: list[tuple[bytes, bytes, bytes]]) -> None:
+    def add(self, rows: list[tuple[bytes, bytes, bytes, bytes]]) -> None:
         for column, data, sizes in zip(zip(*rows, strict=True), self._data, self._sizes, strict=True):
             check_bytes(*column)
             data.append(b"".join(column))
             sizes.append(np.fromiter(map(len, column), np.int64, len(column)))
 
-    def columns(self) -> tuple[BlobColumn, BlobColumn, BlobColumn]:
+    def columns(self) -> list[BlobColumn]:
         start = np.zeros(1, np.int64)
-        keys, key_frames, frame_pts = (
+        return [
             BlobColumn(data=b"".join(data), offsets=np.concatenate([start, *sizes]).cumsum())
             for data, sizes in zip(self._data, self._sizes, strict=True)
-        )
-        return keys, key_frames, frame_pts
+        ]

@@ -1,0 +1,185 @@
+"""Find the pack that a dataset needs, or make it, with room for every video of the index.
+
+The bytes are known before anything is written. A part is added for the videos that no part has yet; what cannot be
+made, for want of space or permission, is said once and decoded each time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from clipfeed.cache.choice import Cache
+from clipfeed.cache.entries import Entries
+from clipfeed.cache.held import HeldPack, MemoryShelf
+from clipfeed.cache.jpeg import JpegFiles
+from clipfeed.cache.key import PackKey
+from clipfeed.cache.pack import Lookup, Pack, RawPack
+from clipfeed.cache.part import Part, PartDamagedError, create_part, part_bytes
+from clipfeed.cache.room import choose_entries, hold_pack, make_room, mark_used, used_bytes
+from clipfeed.errors import BudgetError, CacheError, CacheWarning
+from clipfeed.machine import available_memory
+from clipfeed.sizes import show_bytes
+
+__all__ = ["OpenedPack", "needed_bytes", "open_pack"]
+
+_JPEG_SHARE = Fraction(1, 4)  # of the raw bytes, at 64 x 64; less for larger pictures
+_MEMORY_SHARE = Fraction(1, 2)  # of what is available, where nobody says
+_STALE_SECONDS = 3600  # reserving space takes less
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedPack:
+    """A pack, and what a user should know of it.
+
+    Attributes:
+        pack: Where frames are kept; None where nothing can be.
+        place: The pack's folder, or "memory".
+        num_bytes: Bytes that all videos take, as far as known beforehand.
+        notes: What was left out or removed, one line each.
+    """
+
+    pack: Pack | None
+    place: str
+    num_bytes: int
+    notes: tuple[str, ...] = ()
+
+
+def needed_bytes(key: PackKey, entries: Entries, cache: Cache) -> int:
+    """Give the bytes that all entries take; an estimate for JPEG."""
+    num_frames = int(entries.num_frames.sum())
+    if cache.codec == "jpeg":
+        return int(num_frames * key.frame_bytes * _JPEG_SHARE)
+    return part_bytes(key, len(entries), num_frames) if cache.where == "disk" else num_frames * (key.frame_bytes + 1)
+
+
+def open_pack(cache: Cache, key: PackKey, entries: Entries) -> OpenedPack:
+    """Find or make the pack for some videos.
+
+    Args:
+        cache: What the user chose.
+        key: What the pack is of.
+        entries: Every video of the index, whichever part it is in.
+
+    Raises:
+        BudgetError: If memory does not hold all of them.
+        CacheError: If the cache's folder is no folder.
+    """
+    entries, notes = _cacheable(cache, key, entries)
+    if cache.where == "memory":
+        return _open_memory(cache, key, entries, notes)
+    folder = cache.folder / key.digest
+    try:
+        _prepare(folder, key)
+        is_writable = True
+    except (FileExistsError, NotADirectoryError) as error:
+        raise CacheError(
+            "is no folder", path=str(cache.folder), stage="cache", remedy="pass another folder as cache"
+        ) from error
+    except OSError as error:
+        is_writable = False
+        if not folder.is_dir():
+            warnings.warn(f"{cache.folder}: nothing is cached, {error.strerror}", CacheWarning, stacklevel=2)
+            return OpenedPack(pack=None, place=str(folder), num_bytes=0, notes=notes)
+    opened = _open_jpeg if cache.codec == "jpeg" else _open_raw
+    pack, more = opened(folder, key, entries, cache.limit if is_writable else 0)
+    if is_writable:
+        hold_pack(folder, pack)
+    return OpenedPack(pack=pack, place=str(folder), num_bytes=needed_bytes(key, entries, cache), notes=(*notes, *more))
+
+
+def _cacheable(cache: Cache, key: PackKey, entries: Entries) -> tuple[Entries, tuple[str, ...]]:
+    if key.clip_length is not None:
+        return entries, ()
+    is_long = entries.num_frames > cache.max_frames
+    kept = entries.take(np.flatnonzero(~is_long & (entries.num_frames > 0)))
+    if not is_long.any():
+        return kept, ()
+    return kept, (f"{int(is_long.sum())} videos have more than max_frames={cache.max_frames} frames and stay uncached",)
+
+
+def _open_memory(cache: Cache, key: PackKey, entries: Entries, notes: tuple[str, ...]) -> OpenedPack:
+    needed = needed_bytes(key, entries, cache)
+    available = available_memory()
+    limit = cache.limit or (None if available is None else int(available * _MEMORY_SHARE))
+    shelf = cache.held.get(key.digest)
+    if shelf is None:
+        held = sum(taken for taken, _ in cache.held.values())
+        if limit is not None and needed + held > limit:
+            raise BudgetError(
+                'cache="memory" does not hold the frames of all videos',
+                stage="cache",
+                expected=(
+                    f"{len(entries)} videos, {int(entries.num_frames.sum())} frames of "
+                    f"{' x '.join(map(str, key.frame_shape))} bytes: {show_bytes(needed)}\n"
+                    f"limit: {show_bytes(limit)}"
+                    + (" (half of the available memory)" if cache.limit is None else " (max_bytes)")
+                ),
+                remedy='pass cache="disk", or cf.Cache(where="memory", max_bytes=...) if the memory is there',
+            )
+        shelf = cache.held[key.digest] = (needed, MemoryShelf())
+    pack = HeldPack(key, entries, shelf[1], codec=cache.codec)
+    return OpenedPack(pack=pack, place="memory", num_bytes=needed, notes=notes)
+
+
+def _prepare(folder: Path, key: PackKey) -> None:
+    """Make a pack's folder, and say in it what it is of."""
+    folder.mkdir(parents=True, exist_ok=True)
+    about = folder / "pack.json"
+    if not about.is_file() or about.read_text(encoding="utf-8", errors="replace") != key.text:
+        partial = folder / f".pack-{uuid.uuid4().hex[:8]}.partial"
+        partial.write_text(key.text, encoding="utf-8")
+        partial.replace(about)
+    mark_used(folder)
+    for left in folder.glob(".*.partial"):  # of a process that was killed
+        if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def _open_jpeg(folder: Path, key: PackKey, entries: Entries, limit: int | None) -> tuple[Pack, tuple[str, ...]]:
+    estimate = int(int(entries.num_frames.sum()) * key.frame_bytes * _JPEG_SHARE)
+    room = make_room(folder, max(0, estimate - used_bytes(folder)), limit)
+    pack = HeldPack(key, entries, JpegFiles(folder, room.num_bytes), codec="jpeg", writes=limit != 0)
+    return pack, tuple(f"removed an older pack, {old}" for old in room.removed)
+
+
+def _open_raw(folder: Path, key: PackKey, entries: Entries, limit: int | None) -> tuple[Pack, tuple[str, ...]]:
+    parts, notes = _open_parts(folder, key, may_remove=limit != 0), list[str]()
+    there = Lookup([part.identities for part in parts])
+    missing = entries.take(np.flatnonzero((there.find(entries.identities) < 0) & (entries.identities != b"")))
+    if len(missing) and limit != 0:
+        room = make_room(folder, part_bytes(key, len(missing), int(missing.num_frames.sum())), limit)
+        notes += [f"removed an older pack, {old}" for old in room.removed]
+        fitting = choose_entries(missing, room.num_bytes, lambda rows, frames: part_bytes(key, rows, frames))
+        if len(fitting) < len(missing):
+            notes.append(
+                f"{len(missing) - len(fitting)} of {len(entries)} videos stay uncached: {room.reason} leaves "
+                f"{show_bytes(room.num_bytes)}"
+            )
+        if len(fitting):
+            try:
+                parts.append(Part(create_part(folder, key, missing.take(fitting)), key))
+            except (OSError, PartDamagedError) as error:
+                warnings.warn(f"{folder}: nothing more is cached, {error}", CacheWarning, stacklevel=2)
+    return RawPack(key, parts), tuple(notes)
+
+
+def _open_parts(folder: Path, key: PackKey, *, may_remove: bool) -> list[Part]:
+    """Open the parts that are what they should be; others are removed, to be made again."""
+    parts = []
+    for place in sorted(folder.glob("part-*")):
+        try:
+            parts.append(Part(place, key))
+            parts[-1].repair_header()
+        except (PartDamagedError, OSError) as error:
+            warnings.warn(f"{place}: is not what was written, {error}; it is made again", CacheWarning, stacklevel=2)
+            if may_remove:
+                shutil.rmtree(place, ignore_errors=True)
+    return parts
