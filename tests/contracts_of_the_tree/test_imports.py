@@ -23,8 +23,8 @@ def test_every_public_name_loads() -> None:
 def test_public_names_are_the_promised_ones() -> None:
     assert clipfeed.__all__ == sorted(
         [
-            "AtRate", "Batch", "BenchOptions", "BudgetError", "ClipSpec", "ClipfeedError", "DecodeError", "Dense", "EpochSync",
-            "ErrorPolicy", "Failure", "LayoutError", "LeakError", "Limits", "MissingDependencyError", "ProbeError",
+            "AtRate", "Batch", "BenchOptions", "BudgetError", "Cache", "CacheError", "CacheWarning", "ClipSpec",
+            "ClipfeedError", "DecodeError", "Dense", "EpochSync", "ErrorPolicy", "Failure", "LayoutError", "LeakError", "Limits", "MissingDependencyError", "ProbeError",
             "Segments", "StaleIndexError", "Stride", "Uniform", "VideoDataset", "VideoIndex", "VideoInfo",
             "VideoRecord", "__version__", "bench_directory", "build_index", "check_videos",
             "find_videos", "kfold_index", "learn", "load_video",
