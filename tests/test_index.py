@@ -7,12 +7,15 @@ import os
 import pickle
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +27,7 @@ from clipfeed.errors import LayoutError, ProbeError, StaleIndexError
 from clipfeed.find import find_videos
 from clipfeed.index import _scan, build_index, remember_failure
 from clipfeed.index._columns import columns_of
-from clipfeed.records import Failure, VideoIndex
+from clipfeed.records import Failure, VideoIndex, pack_times
 from clipfeed.storage import fingerprint_file
 from clipfeed.tables import (
     USABLE,
@@ -562,6 +565,88 @@ def harm_store(path: Path, harm: str) -> None:
         path.write_bytes(bytes(content))
 
 
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+# What a disk may make of the facts of a row; the first video has times of its own, 24 of them.
+DAMAGED_VALUES: dict[str, tuple[str, Callable[[bytes], object]]] = {
+    "a bit of the times": ("frame_pts", lambda data: flipped(data, len(data) // 2)),
+    "the last bit of the times": ("frame_pts", lambda data: flipped(data, len(data) - 1)),
+    "half of the times": ("frame_pts", lambda data: data[: len(data) // 2]),
+    "other times": ("frame_pts", lambda _: pack_times(np.arange(23, dtype=np.int64))),
+    "times of half a number": ("frame_pts", lambda _: zlib.compress(bytes(24 * 8 - 4))),
+    "no times at all": ("frame_pts", lambda _: b"no times"),
+    "falling key frames": ("key_frames", lambda _: np.array([0, 12, 4], "<i4").tobytes()),
+    "a negative key frame": ("key_frames", lambda _: np.array([-1], "<i4").tobytes()),
+    "no width": ("width", lambda _: 0),
+    "a negative height": ("height", lambda _: -480),
+    "a number of frames": ("num_frames_from_packets", lambda _: 25),
+    "no time base": ("time_base_denominator", lambda _: 0),
+    "half a rate": ("average_fps_numerator", lambda _: 0),
+    "a negative shape of pixels": ("sample_aspect_numerator", lambda _: -1),
+    "no codec": ("codec_code", lambda _: -1),
+}
+
+
+@pytest.fixture
+def variable_root(tmp_path: Path, one_video: bytes) -> Path:
+    """A video of variable rate, counted by its packets, and one of constant rate."""
+    folder = tmp_path / "variable"
+    put(folder / "walk" / "steady.avi", one_video)
+    (folder / "run").mkdir()
+    ticks = [0, 1, 3, *range(10, 31)]
+    frames = (testing.paint_numbered_frame(number, (48, 64)) for number in range(24))
+    testing.write_frames(folder / "run" / "a.mkv", frames, ticks=ticks)
+    return folder
+
+
+def damage_value(store: Path, column: str, change_value: Callable[[bytes], object]) -> None:
+    with closing(sqlite3.connect(store, isolation_level=None)) as connection:
+        (value,) = connection.execute(f"SELECT {column} FROM videos WHERE row_id = 1").fetchone()
+        connection.execute(f"UPDATE videos SET {column} = ? WHERE row_id = 1", (change_value(value),))
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+@pytest.mark.parametrize("damage", DAMAGED_VALUES)
+def test_a_damaged_value_of_a_video_is_damage_of_the_store(variable_root: Path, damage: str, probed: list[str]) -> None:
+    first = build_index(variable_root)
+    assert first.records[0].info.num_frames_from_packets == len(first.records[0].info.frame_pts) == 24
+    copy = pickle.dumps(first)
+    probed.clear()
+    damage_value(Path(first.store.path), *DAMAGED_VALUES[damage])
+    with pytest.raises(StaleIndexError, match=r"its index cannot be read again \(run/a.mkv: "):
+        pickle.loads(copy)
+    with pytest.warns(UserWarning, match=r"was damaged \(run/a.mkv: .*\); it has been built anew") as caught:
+        index = build_index(variable_root)
+    assert len(caught) == 1
+    assert facts_of(index) == facts_of(first)
+    np.testing.assert_array_equal(index.records[0].info.frame_pts, first.records[0].info.frame_pts)
+    assert sorted(probed) == ["run/a.mkv", "walk/steady.avi"]
+
+
+def test_values_of_files_that_cannot_be_used_are_not_looked_at(variable_root: Path, probed: list[str]) -> None:
+    index = build_index(variable_root)
+    remember_failure(index, "run/a.mkv", Failure(path="", stage="decode", reason="broken"))
+    damage_value(Path(index.store.path), "frame_pts", lambda _: b"no times")
+    probed.clear()
+    assert [failure.reason for failure in build_index(variable_root).failures] == ["broken"]
+    assert probed == []
+
+
+def test_a_moved_folder_does_not_take_damage_along(variable_root: Path, probed: list[str]) -> None:
+    first = build_index(variable_root)
+    damage_value(Path(first.store.path), "frame_pts", lambda data: flipped(data, 4))
+    moved = variable_root.rename(variable_root.with_name("elsewhere"))
+    probed.clear()
+    with pytest.warns(UserWarning, match="was damaged"):
+        index = build_index(moved)
+    assert index.store is not None
+    assert sorted(probed) == ["run/a.mkv", "walk/steady.avi"]
+    assert build_index(moved).keys == index.keys
+    assert len(probed) == 2
+
+
 def test_a_place_that_is_no_folder_means_an_index_in_memory_and_one_warning(root: Path, tmp_path: Path) -> None:
     place = put(tmp_path / "file", b"")
     with pytest.warns(UserWarning, match="cannot be kept") as caught:
@@ -653,6 +738,19 @@ def test_an_index_that_can_only_be_read_is_used(root: Path, open_folder: Path, o
     (open_folder / "store").chmod(0o555)
     said = run_without_root("print(build())", root, open_folder / "data", open_folder / "store")
     assert [words[:20] for words in said] == ["(1, 'memory', 0, 1, "]
+
+
+def test_a_damaged_index_that_cannot_be_put_aside_is_done_without(
+    root: Path, variable_root: Path, open_folder: Path
+) -> None:
+    shutil.copytree(variable_root, open_folder / "data")
+    store = Path(build_index(open_folder / "data", index=open_folder / "store").store.path)
+    damage_value(store, "frame_pts", lambda data: flipped(data, 4))
+    (open_folder / "store").chmod(0o555)
+    for rights in (0o644, 0o444):
+        store.chmod(rights)
+        said = run_without_root("print(build())", root, open_folder / "data", open_folder / "store")
+        assert said == ["(2, 'memory', 2, 1, [])"]
 
 
 # ------------------------------------------------------------------------------------ pickles, and failures of training

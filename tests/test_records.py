@@ -28,6 +28,7 @@ from clipfeed.records import (
     checked_seed,
     join_key,
     pack_times,
+    unpack_times,
 )
 from clipfeed.records._index import _pack_array, _unpack_array
 from clipfeed.seeds import hash_key
@@ -160,6 +161,20 @@ def test_packed_times_come_back_exactly(pts: list[int]) -> None:
     assert [columns.info(place).frame_pts is None for place in range(3)] == [True, False, True]
     assert columns.info(1).frame_pts.tolist() == pts
     assert len(packed[1]) < 60
+
+
+def test_a_flipped_bit_of_packed_times_never_gives_other_times() -> None:
+    pts = np.cumsum(np.arange(200) % 7, dtype=np.int64)
+    packed = pack_times(pts)
+    num_refused = 0
+    for bit in range(8 * len(packed)):
+        damaged = bytearray(packed)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            np.testing.assert_array_equal(unpack_times(bytes(damaged)), pts)  # some bits are padding
+        except ValueError as error:
+            num_refused += "are no packed times" in str(error)
+    assert num_refused > 0.9 * 8 * len(packed)
 
 
 def test_records_are_a_sequence() -> None:

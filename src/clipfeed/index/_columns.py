@@ -87,7 +87,7 @@ def _fingerprints(column: BlobColumn) -> NDArray[np.uint8]:
 
 def facts_of(info: VideoInfo) -> StoredFacts:
     """Give what probing found as the numbers that a row keeps."""
-    fps = info.average_fps
+    fps = info.average_fps or None  # 0, less than a frame in weeks, is no rate
     return StoredFacts(
         container=info.container,
         codec=info.codec,

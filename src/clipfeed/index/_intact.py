@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from clipfeed._types import IndexArray
-from clipfeed.records import VideoColumns, unpack_times
+from clipfeed.records import VideoColumns, count_times
 from clipfeed.tables import StoreDamagedError
 
 
@@ -23,12 +23,14 @@ def check_facts(columns: VideoColumns, usable: IndexArray) -> None:
     Raises:
         StoreDamagedError: Says what is wrong, and with which video.
     """
-    sane = (columns.container_codes >= 0) & (columns.codec_codes >= 0) & (columns.num_frames >= 1)
-    for numbers in (columns.stream_indices, columns.widths, columns.heights, columns.rotations):
-        sane &= numbers >= 0
-    for pairs, least in ((columns.sample_aspect_ratios, 1), (columns.time_bases, 1), (columns.average_fps, 0)):
-        sane &= (pairs >= least).all(axis=1)
-    sane &= _key_frames_rise(columns)
+    sane = _key_frames_rise(columns)
+    for codes in (columns.container_codes, columns.codec_codes, columns.stream_indices, columns.rotations):
+        sane &= codes >= 0
+    for counts in (columns.num_frames, columns.widths, columns.heights):
+        sane &= counts >= 1
+    for pairs in (columns.sample_aspect_ratios, columns.time_bases):
+        sane &= (pairs >= 1).all(axis=1)
+    sane &= (columns.average_fps >= 1).all(axis=1) | (columns.average_fps == 0).all(axis=1)  # 0/0: not known
     wrong = usable[~sane[usable]]
     if len(wrong):
         raise StoreDamagedError(f"{columns.keys[int(wrong[0])]}: facts that no video has")
@@ -53,7 +55,7 @@ def _check_times(columns: VideoColumns, usable: IndexArray) -> None:
     for position in usable[np.diff(offsets)[usable] > 0].tolist():
         times = packed[offsets[position] : offsets[position + 1]]
         try:
-            num_times = len(unpack_times(times) if isinstance(times, bytes) else times)
+            num_times = count_times(times) if isinstance(times, bytes) else len(times)
         except ValueError as error:
             raise StoreDamagedError(f"{columns.keys[position]}: {error}") from error
         if num_times != counts[position]:

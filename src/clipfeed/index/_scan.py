@@ -223,6 +223,8 @@ def examine(root: str, video: FoundVideo, row_id: int) -> Outcome:
         raise
     if info.num_frames < 1:
         return failed(FAILED, "no frame can be shown")
+    if info.width < 1 or info.height < 1:
+        return failed(FAILED, f"its frames are said to be {info.width} x {info.height} pixels")
     return Outcome(
         row_id=row_id,
         size_bytes=video.size_bytes,

@@ -14,6 +14,7 @@ from clipfeed.records._index import (
     TextColumn,
     VideoColumns,
     VideoIndex,
+    count_times,
     pack_times,
     unpack_times,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "checked_flag",
     "checked_path",
     "checked_seed",
+    "count_times",
     "join_key",
     "pack_times",
     "unpack_times",

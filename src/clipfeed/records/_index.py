@@ -186,16 +186,28 @@ def pack_times(pts: IndexArray) -> bytes:
 
 
 def unpack_times(packed: bytes) -> IndexArray:
-    """Give the pts that `pack_times` packed; the packing carries a checksum.
+    """Give the pts that `pack_times` packed.
 
     Raises:
-        ValueError: If these are other bytes.
+        ValueError: As for `count_times`.
     """
+    return np.cumsum(_steps(packed), dtype=np.int64)
+
+
+def count_times(packed: bytes) -> int:
+    """Give the number of pts that were packed, certain that these are they: the packing carries a checksum.
+
+    Raises:
+        ValueError: If these are other bytes than `pack_times` gave.
+    """
+    return len(_steps(packed))
+
+
+def _steps(packed: bytes) -> IndexArray:
     try:
-        steps = np.frombuffer(zlib.decompress(packed), "<i8")
+        return np.frombuffer(zlib.decompress(packed), "<i8")
     except (zlib.error, ValueError) as error:
         raise ValueError(f"{len(packed)} bytes are no packed times: {error}") from error
-    return np.cumsum(steps, dtype=np.int64)
 
 
 def _times(pts: IndexArray | bytes) -> IndexArray:
