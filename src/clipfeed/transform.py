@@ -131,9 +131,10 @@ def check_value_range(dtype: str, value_range: tuple[float, float] | None) -> tu
     most, most_on_the_way = (float(np.finfo(kind).max) for kind in (dtype, np.float32))
     fits = max(abs(low), abs(high)) <= most and abs(high - low) <= most_on_the_way
     if not fits or np.float32(low) == np.float32(high):
+        apart = f", at most {most:g} apart" if dtype == "float32" else ""
         raise ValueError(
             f"value_range={value_range!r}: expected two different numbers (low, high) that dtype={dtype!r} can hold, "
-            f"from {-most:g} to {most:g} and at most {most_on_the_way:g} apart, or None for (0, 1)"
+            f"from {-most:g} to {most:g}{apart}; or None for (0, 1)"
         )
     return (low, high)
 
