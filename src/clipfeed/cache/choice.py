@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +20,7 @@ Codec: TypeAlias = Literal["raw", "jpeg"]
 Where: TypeAlias = Literal["disk", "memory"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cache:
     """Where decoded frames are kept, so that later epochs need not decode.
 
@@ -44,8 +45,6 @@ class Cache:
     max_bytes: int | str | None = field(default=None, kw_only=True)
     codec: Codec = field(default="raw", kw_only=True)
     max_frames: int = field(default=3000, kw_only=True)
-    # What "memory" holds: shared by the datasets that are made with the object, gone with it.
-    _held: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_choice("where", self.where, ("disk", "memory"))
@@ -75,10 +74,10 @@ class Cache:
         """`max_bytes` as a number."""
         return None if self.max_bytes is None else parse_bytes("max_bytes", self.max_bytes)
 
-    @property
+    @cached_property
     def held(self) -> dict[str, Any]:
-        """What "memory" holds, by pack."""
-        return self._held
+        """What "memory" holds, by pack: shared by the datasets that are made with this object, and gone with it."""
+        return {}
 
 
 def cache_of(choice: Cache | StrPath | None) -> Cache | None:
