@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from clipfeed._types import FrameArray, IndexArray, MaskArray
+from clipfeed._types import FrameArray, MaskArray
 from clipfeed.clock import staged
 from clipfeed.records import Batch, Clip, ClipSpec, Failure
 
@@ -56,7 +56,7 @@ class BatchRows:
         self._is_padded = num_rows is not None
         self._num_clips = num_clips
         self._paths: list[str] = []
-        self._frame_indices: list[IndexArray] = []
+        self._frame_indices: list[NDArray[np.integer]] = []
         self._masks: list[MaskArray] = []
         self._delivered: list[int] = []
         self._failures: list[Failure] = []
@@ -73,7 +73,7 @@ class BatchRows:
         row: FrameArray = self._frames[len(self._delivered)]
         return row
 
-    def add(self, path: str, frame_indices: IndexArray, mask: MaskArray) -> None:
+    def add(self, path: str, frame_indices: NDArray[np.integer], mask: MaskArray) -> None:
         """Say that `next_row` has been filled.
 
         Args:
@@ -138,7 +138,7 @@ class BatchRows:
             labels=None if labels is None else _padded(labels[delivered], num_rows),
             weights=_padded(given[delivered].astype(np.float32, copy=False), num_rows),
             paths=(*self._paths, *[""] * (num_rows - num_delivered)),
-            frame_indices=_padded(np.array(self._frame_indices or no_frames), num_rows),
+            frame_indices=_padded(np.array(self._frame_indices or no_frames, np.int64), num_rows),
             mask=_padded(np.array(self._masks or no_frames, np.bool_), num_rows),
             failures=tuple(self._failures),
         )

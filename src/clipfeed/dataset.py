@@ -28,7 +28,7 @@ from clipfeed.load import KeptFrames, Slot, keep_frames, load_clip
 from clipfeed.order import Order
 from clipfeed.prefetch import run_ahead, thread_count
 from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure, VideoIndex, VideoRecord
-from clipfeed.sample import clip_generator, plan_clip, shortfall_of, usable_mask
+from clipfeed.sample import clip_generator, plan_clip, policy_of, shortfall_of, usable_mask
 from clipfeed.sizes import parse_bytes, show_bytes
 
 __all__ = ["Limits", "VideoDataset"]
@@ -36,8 +36,7 @@ __all__ = ["Limits", "VideoDataset"]
 # A decoder keeps its reference pictures and the one being converted; H.264 at its usual levels holds 4 to 6.
 _NATIVE_FRAMES_PER_WORKER = 8
 _BYTES_PER_NATIVE_PIXEL = 1.5  # 4:2:0, 8 bits
-# While all frames of a video are decoded to be kept, a worker holds this many resized ones.
-_KEPT_AT_ONCE = 32
+_FRAMES_KEPT_AT_ONCE = 32  # resized ones that a worker holds while it decodes all frames of a video to keep them
 _MAX_BATCHES_AHEAD = 4  # more only delays an early end: decoding that is slower than training is never ahead
 
 
@@ -128,6 +127,7 @@ class VideoDataset:
             shuffle=training,
             seed=self.seed,
         )
+        self._num_batches = self._order.num_batches
         self.max_clips_ahead = self._fit_budget()
         self.kept: KeptFrames | None = None if cache is None else keep_frames(self.index, self.spec, cache)
 
@@ -135,7 +135,7 @@ class VideoDataset:
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        return self._order.num_batches
+        return self._num_batches
 
     def __repr__(self) -> str:
         kind = "training" if self.training else "evaluation"
@@ -184,10 +184,13 @@ class VideoDataset:
 
     @property
     def decoding_bytes(self) -> int:
-        """Bytes of native frames in the hands of all workers, estimated from the largest video."""
+        """Bytes of frames in the hands of all workers, native ones estimated from the largest video."""
         columns, rows = self.index.columns, self.index.rows
         pixels = int((columns.widths[rows].astype(np.int64) * columns.heights[rows]).max(initial=0))
-        return math.ceil(pixels * _BYTES_PER_NATIVE_PIXEL) * _NATIVE_FRAMES_PER_WORKER * self.workers
+        native = math.ceil(pixels * _BYTES_PER_NATIVE_PIXEL) * _NATIVE_FRAMES_PER_WORKER
+        keeps_videos = self.cache is not None and policy_of(self.spec).is_random
+        kept = self.spec.num_bytes // self.spec.num_frames * _FRAMES_KEPT_AT_ONCE if keeps_videos else 0
+        return (native + kept) * self.workers
 
     def explain_memory(self) -> str:
         """Say what iterating holds, as arithmetic."""
@@ -229,17 +232,17 @@ class VideoDataset:
             IndexError: If there is no such batch.
             DecodeError: If a clip cannot be delivered (evaluation), or too many could not (training).
         """
-        number_of_batch = self._checked_number(number)
-        at_hand: deque[bool] = deque()
-        missing = list(self._missing(epoch, [number_of_batch], at_hand))
-        threads = min(self.workers if workers is None else workers, len(missing))
+        examples = self._examples(epoch, number)
+        is_at_hand = self._at_hand(examples)
+        missing = examples[~is_at_hand].tolist()
+        threads = min(self.workers if workers is None else workers, len(missing)) if len(missing) > 1 else 0
         with run_ahead(
             lambda example: self._make_clip(epoch, example),
             missing,
             workers=threads if threads > 1 else 0,
             max_ahead=max(1, len(missing)),
         ) as made:
-            return self._stack(epoch, number_of_batch, _Clips(made, at_hand))
+            return self._stack(epoch, number % len(self), examples, _Clips(made, deque(is_at_hand.tolist())))
 
     def iter_epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """Give the batches of one epoch in order, clips decoded ahead inside the memory budget.
@@ -262,7 +265,7 @@ class VideoDataset:
         ) as made:
             clips = _Clips(made, at_hand)
             for number in numbers:
-                yield self._stack(epoch, number, clips)
+                yield self._stack(epoch, number, self._examples(epoch, number), clips)
 
     def fill_cache(self, *, advance: Callable[[int], object] | None = None) -> tuple[Failure, ...]:
         """Decode and keep what the cache does not have yet, without waiting for an epoch to do it.
@@ -299,12 +302,9 @@ class VideoDataset:
         return [self._plan(epoch, int(example)) for example in self._examples(epoch, number)]
 
     def _examples(self, epoch: int, number: int) -> IndexArray:
-        return self._order.examples(epoch, self._checked_number(number))
-
-    def _checked_number(self, number: int) -> int:
         if not -len(self) <= number < len(self):
             raise IndexError(f"batch {number} of {len(self)}")
-        return number % len(self)
+        return self._order.examples(epoch, number % len(self))
 
     def _missing(self, epoch: int, numbers: Iterable[int], at_hand: deque[bool]) -> Iterator[int]:
         """Give the examples of some batches that must be made, and note of all of them whether they are at hand."""
@@ -363,9 +363,8 @@ class VideoDataset:
         self.ledger.record(failure)
         return failure
 
-    def _stack(self, epoch: int, number: int, clips: _Clips) -> Batch:
+    def _stack(self, epoch: int, number: int, examples: IndexArray, clips: _Clips) -> Batch:
         """Fill the rows of a batch in order: what is at hand is copied."""
-        examples = self._examples(epoch, number)
         sources = examples // self._clips_per_video
         rows = BatchRows(self.spec, len(examples), (self.batch_size or 1) if self.pad_last else None)
         for example, source in zip(examples.tolist(), sources.tolist(), strict=True):

@@ -117,7 +117,7 @@ class HeldPack:
         if held is None:
             return None
         held.read(None, out)
-        return held.frame_indices.astype(np.int64), held.mask
+        return held.frame_indices, held.mask
 
     def read(self, entry: int, plan: ClipPlan, out: FrameArray) -> MaskArray | None:
         """Read the frames of a plan into `out`, and give (T,) damaged; None where they are not kept."""

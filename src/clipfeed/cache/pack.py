@@ -7,11 +7,13 @@ on uncached. Nothing here decodes, chooses frames or knows a file of the data se
 
 from __future__ import annotations
 
+import bisect
 import threading
 import warnings
 import zlib
 from collections.abc import Sequence
-from typing import Protocol
+from itertools import accumulate
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +27,7 @@ from clipfeed.records import ClipPlan
 
 __all__ = ["Filling", "Lookup", "Pack", "RawPack", "Recalled"]
 
-Recalled = tuple[IndexArray, MaskArray]
+Recalled: TypeAlias = tuple[NDArray[np.int32], MaskArray]
 """(T,) frame indices and (T,) mask of a clip that was read."""
 
 
@@ -91,11 +93,13 @@ class RawPack:
     def __init__(self, key: PackKey, parts: Sequence[Part]) -> None:
         self.key = key
         self._parts = tuple(parts)
-        sizes = [len(part) for part in parts]
-        self._first_entries = np.cumsum([0, *sizes])
+        self._first_entries = list(accumulate((len(part) for part in parts), initial=0))
         self._lookup = Lookup([part.identities for part in parts])
-        self._is_verified = np.zeros(int(self._first_entries[-1]), np.bool_)
+        self._is_verified = np.zeros(self._first_entries[-1], np.bool_)
         self._is_foreign = np.zeros_like(self._is_verified)
+        # Plans of verified entries, 5 bytes a frame: reading the records again would take as long as reading frames.
+        self._frame_indices = np.zeros((len(self._is_verified), key.clip_length or 0), np.int32)
+        self._masks = np.zeros(self._frame_indices.shape, np.bool_)
         self._writes = True
         self._lock = threading.Lock()
 
@@ -112,10 +116,7 @@ class RawPack:
     def recall(self, entry: int, out: FrameArray) -> Recalled | None:
         """Read a clip at hand into `out`, (T, H, W, C)."""
         part, row = self._place(entry)
-        kept = part.kept(row)
-        if kept is None or part.read(row, out) is None:
-            return None
-        return kept.frame_indices.astype(np.int64), kept.mask
+        return (self._frame_indices[entry], self._masks[entry]) if part.read_frames(row, out) else None
 
     def read(self, entry: int, plan: ClipPlan, out: FrameArray) -> MaskArray | None:
         """Read the frames of a plan into `out`, and give (T,) damaged; None where they are not kept or damaged."""
@@ -134,7 +135,8 @@ class RawPack:
             damage = part.read(row, out)
             if damage is not None and not self._is_verified[entry] and _checksum(out, damage) != kept.checksum:
                 return None
-        self._is_verified[entry] = damage is not None
+        if damage is not None:
+            self.note_verified(entry, plan)
         return damage
 
     def fill(self, entry: int) -> Filling | None:
@@ -161,13 +163,15 @@ class RawPack:
                 stacklevel=2,
             )
 
-    def note_written(self, entry: int) -> None:
-        """What this process wrote needs no check by it."""
+    def note_verified(self, entry: int, plan: ClipPlan) -> None:
+        """Note that an entry is what was written, or has just been written."""
+        if self.key.clip_length is not None:
+            self._frame_indices[entry], self._masks[entry] = plan.frame_indices, plan.mask
         self._is_verified[entry] = True
 
     def _place(self, entry: int) -> tuple[Part, int]:
-        part = int(np.searchsorted(self._first_entries, entry, side="right")) - 1
-        return self._parts[part], entry - int(self._first_entries[part])
+        part = bisect.bisect_right(self._first_entries, entry) - 1
+        return self._parts[part], entry - self._first_entries[part]
 
 
 class _RawFilling:
@@ -193,7 +197,7 @@ class _RawFilling:
         except OSError as error:
             self._give_up(error)
         else:
-            self._pack.note_written(self._entry)
+            self._pack.note_verified(self._entry, plan)
 
     def _give_up(self, error: OSError) -> None:
         self._writing = None

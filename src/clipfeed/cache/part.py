@@ -223,24 +223,25 @@ class Part:
 
     def kept(self, row: int) -> Kept | None:
         """Give what a row's record says; None for a row that is not filled, or whose record is damaged."""
-        data = _read(self._state, self._record.itemsize, row * self._record.itemsize)
-        if len(data) != self._record.itemsize or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
+        size, length = self._record.itemsize, self.key.clip_length or 0
+        data = _read(self._state, size, row * size)
+        is_whole = len(data) == size and zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little")
+        if not is_whole or data[0] != _IS_FILLED or not self.is_sound[row]:
             return None
-        record = np.frombuffer(data, self._record)[0]
-        if record["is_filled"] != _IS_FILLED or not self.is_sound[row]:
-            return None
+        # Field by field: taking the record apart by its dtype takes three times as long.
         return Kept(
-            checksum=int(record["checksum"]),
-            frame_indices=record["frame_indices"],
-            mask=record["mask"].astype(np.bool_),
+            checksum=int.from_bytes(data[4:8], "little"),
+            frame_indices=np.frombuffer(data, "<i4", length, 8),
+            mask=np.frombuffer(data, np.bool_, length, 8 + 4 * length),
         )
 
+    def read_frames(self, row: int, out: FrameArray) -> bool:
+        """Read all frames of a row into `out`, (n, H, W, C); False where bytes are missing."""
+        return _read_into(self._frames, out, self._frame_at(int(self.rows["first_frame"][row])))
+
     def read(self, row: int, out: FrameArray) -> MaskArray | None:
-        """Read all frames of a row into `out`, (n, H, W, C), and give (n,) damaged; None where bytes are missing."""
-        first, count = self._place(row)
-        if not _read_into(self._frames, out, self._frame_at(first)):
-            return None
-        return self._read_damage(first, count)
+        """Read all frames of a row into `out`, and give (n,) damaged; None where bytes are missing."""
+        return self._read_damage(*self._place(row)) if self.read_frames(row, out) else None
 
     def read_some(self, row: int, places: IndexArray, out: FrameArray) -> MaskArray | None:
         """Read some frames of a row: `out` is (len(places), H, W, C), places count from the row's first frame."""
