@@ -216,3 +216,10 @@ def test_a_batch_left_empty_raises(damaged: Damaged) -> None:
     ds = cf.VideoDataset(damaged.index, SPEC, batch_size=1, seed=1)
     with pytest.raises(cf.DecodeError, match="no clip of batch"):
         list(ds.iter_epoch(0))
+
+
+@pytest.mark.parametrize("name", ["training", "pad_last"])
+def test_flags_are_flags(name: str, index: cf.VideoIndex) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"{name}='no'"):
+        cf.VideoDataset(index, cf.ClipSpec(num_frames=8), **{name: "no"})
+    assert cf.VideoDataset(index, cf.ClipSpec(num_frames=8), **{name: np.bool_(True)}) is not None

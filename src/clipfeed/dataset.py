@@ -27,7 +27,7 @@ from clipfeed.ledger import ErrorPolicy, Ledger
 from clipfeed.load import KeptFrames, Slot, keep_frames, load_clip
 from clipfeed.order import Order
 from clipfeed.prefetch import run_ahead, thread_count
-from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure, VideoIndex, VideoRecord
+from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure, VideoIndex, VideoRecord, checked_flag
 from clipfeed.sample import clip_generator, plan_clip, policy_of, shortfall_of, usable_mask
 from clipfeed.sizes import parse_bytes, show_bytes
 
@@ -110,9 +110,9 @@ class VideoDataset:
     ) -> None:
         self.spec = ClipSpec() if clips is None else clips
         self.batch_size = checked_batch_size(batch_size)
-        self.training = training
+        self.training = checked_flag("training", training)
         self.seed = secrets.randbits(31) if seed is None else checked_seed(seed)
-        self.pad_last = pad_last
+        self.pad_last = checked_flag("pad_last", pad_last)
         self.limits = Limits() if limits is None else limits
         self.errors = errors_for(errors, training=training, batch_size=batch_size)
         self.index, self.dropped = without_short_videos(index, self.spec)
