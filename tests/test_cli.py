@@ -18,7 +18,7 @@ from clipfeed.cli._app import app
 from clipfeed.cli._say import path_of
 from clipfeed.testing import damage_file, make_tree
 
-COMMANDS = ("demo", "index", "check", "split", "train", "evaluate", "predict", "bench")
+COMMANDS = ("demo", "index", "check", "split", "forecast", "train", "evaluate", "predict", "bench")
 
 
 def call(*words: object) -> Result:
@@ -80,7 +80,7 @@ def test_damaged_files_are_odd_and_not_unusable(tmp_path: Path) -> None:
     assert "1 odd" in done.output
 
 
-@pytest.mark.parametrize("command", ["index", "check", "split", "train"])
+@pytest.mark.parametrize("command", ["index", "check", "split", "forecast", "train"])
 @pytest.mark.parametrize("kind", ["missing", "empty"])
 def test_a_bad_path_and_an_empty_folder_get_one_message_and_exit_code_2(
     command: str, kind: str, tmp_path: Path
@@ -280,3 +280,42 @@ def test_bench_prints_bars_and_a_document(root: Path) -> None:
     assert sum(stage["share"] for stage in facts["stages"]) == pytest.approx(1)
     assert facts["num_clips"] == 4
     assert call("bench", root, "--num-videos", 0).exit_code == 2
+
+
+def test_forecast_answers_in_a_table_and_in_a_document(root: Path) -> None:
+    options = ("--num-frames", 4, "--image-size", 16, 16, "--gpu-memory", "none")
+    done = call("forecast", root, *options)
+    assert done.exit_code == 0, done.output
+    for question in ("in one array", "cache", "first epoch", "later epochs", "shuffle buffer", "batch size"):
+        assert question in done.output
+    assert "cf.video_dataset_from_directory(" in done.output
+    facts = json.loads(call("forecast", root, *options, "--json").stdout)
+    assert facts["num_clips"] == 20
+    assert facts["naive_clips_bytes"] == 20 * 4 * 16 * 16 * 3 * 4
+    assert facts["training"] is None
+
+
+def test_forecast_counts_a_model_and_says_nothing_else_on_stdout(root: Path) -> None:
+    pytest.importorskip("keras", reason="the batch size is counted from a built model")
+    done = call_apart("forecast", root, "--model", "convlstm", "--num-frames", 8, "--gpu-memory", "8GB", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["training"]
+    assert (told["model"], told["batch_size_low"], told["batch_size_high"]) == ("convlstm", 8, 16)
+
+
+def test_forecast_lists_what_gives_no_clip_and_ends_with_1(tmp_path: Path) -> None:
+    make_tree(tmp_path, classes=("run", "walk"), sources_per_class=3, clips_per_source=1, num_frames=12)
+    (tmp_path / "run" / "broken.mp4").write_text("no video")
+    done = call("forecast", tmp_path, "--num-frames", 4, "--image-size", 16, 16, "--gpu-memory", "none")
+    assert done.exit_code == 1
+    assert "broken.mp4" in done.output
+
+
+@pytest.mark.parametrize(
+    "words", [("--gpu-memory", "8 apples"), ("--model", "resnet"), ("--memory-budget", "1KB"), ("--num-frames", 400)]
+)
+def test_forecast_refuses_what_cannot_be_with_one_message(root: Path, words: tuple[object, ...]) -> None:
+    done = call("forecast", root, "--num-frames", 4, *words)
+    assert done.exit_code in (1, 2)
+    assert "Traceback" not in done.output
+    assert words[0][2:].replace("-", "_") in done.stderr.replace("-", "_")

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from clipfeed.errors import ProbeError as ProbeError
     from clipfeed.errors import StaleIndexError as StaleIndexError
     from clipfeed.find import find_videos as find_videos
+    from clipfeed.forecast import Forecast as Forecast
+    from clipfeed.forecast import forecast_directory as forecast_directory
     from clipfeed.index import build_index as build_index
     from clipfeed.ledger import ErrorPolicy as ErrorPolicy
     from clipfeed.load import load_video as load_video
@@ -79,6 +81,7 @@ _HOMES = {
         "StaleIndexError",
     ),
     "clipfeed.find": ("find_videos",),
+    "clipfeed.forecast": ("Forecast", "forecast_directory"),
     "clipfeed.index": ("build_index",),
     "clipfeed.ledger": ("ErrorPolicy",),
     "clipfeed.load": ("load_video",),

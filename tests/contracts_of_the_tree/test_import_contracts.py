@@ -16,7 +16,7 @@ CONTRACTS = {
 }
 
 # The rooms that may know a framework, by themselves or through `deliver`.
-MAY_KNOW_A_FRAMEWORK = {"deliver", "learn", "api", "bench", "demo", "cli"}
+MAY_KNOW_A_FRAMEWORK = {"deliver", "learn", "api", "forecast", "bench", "demo", "cli"}
 MAY_KNOW_PYAV = {"_ffmpeg", "probe", "decode", "testing"}
 
 

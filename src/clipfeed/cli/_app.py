@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from clipfeed.cli import bench, check, demo, evaluate, index, predict, split, train
+from clipfeed.cli import bench, check, demo, evaluate, forecast, index, predict, split, train
 
 app = typer.Typer(
     name="clipfeed",
@@ -14,5 +14,5 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, index, check, split, train, evaluate, predict, bench):
+for command in (demo, index, check, split, forecast, train, evaluate, predict, bench):
     app.command(command.NAME)(command.run)

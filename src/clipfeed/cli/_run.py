@@ -1,7 +1,8 @@
-"""What `train`, `evaluate` and `demo` print alike: epochs as they pass, and the figures of a model."""
+"""What commands print alike: steps and epochs as they pass, and the figures of a model."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from types import TracebackType
 from typing import Annotated, Any, Literal, Self
@@ -15,6 +16,29 @@ from clipfeed.progress import track
 Checkpoint = Annotated[
     Literal["last", "best"], typer.Option(help="The last model, or the best one by its validation accuracy.")
 ]
+
+
+class Steps:
+    """One progress bar a step: a new one begins when the step's name changes."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._what = ""
+        self._bar: AbstractContextManager[object] = nullcontext()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.__exit__(None, None, None)
+
+    def update(self, what: str, done: int, total: int) -> None:
+        """Say how far a step is."""
+        if what != self._what:
+            self._bar.__exit__(None, None, None)
+            tracking = track(what, enabled=not self._quiet)
+            self._what, self._bar, self._show = what, tracking, tracking.__enter__()
+        self._show(done, total)
 
 
 class EpochPrinter:

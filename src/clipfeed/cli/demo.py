@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from clipfeed.cli._run import print_epoch, print_metrics, run_facts
+from clipfeed.cli._run import Steps, print_epoch, print_metrics, run_facts
 from clipfeed.cli._say import FINE, PROBLEMS, AsJson, Seed, path_of, print_json, print_line, reported
 from clipfeed.demo import CLASSES, DemoOptions, DemoReport, run_demo
 from clipfeed.learn import EpochRow
-from clipfeed.progress import track
 
 NAME = "demo"
 
@@ -33,7 +31,7 @@ Folder = Annotated[
 def run(folder: Folder = None, seed: Seed = 0, json: AsJson = False) -> int:
     """Make a small motion data set, index, split, train, evaluate: the whole job in a few minutes."""
     directory = Path(tempfile.mkdtemp(prefix="clipfeed-demo-")) if folder is None else folder
-    steps = _Steps(quiet=json)
+    steps = Steps(quiet=json)
     with steps:
         report = run_demo(
             directory, options=DemoOptions(seed=seed), progress=steps.update, on_epoch=None if json else _print_epoch
@@ -43,29 +41,6 @@ def run(folder: Folder = None, seed: Seed = 0, json: AsJson = False) -> int:
     else:
         _print(report)
     return FINE if _is_as_expected(report) else PROBLEMS
-
-
-class _Steps:
-    """One progress bar a step: a new one begins when the step's name changes."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._what = ""
-        self._bar: AbstractContextManager[object] = nullcontext()
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.__exit__(None, None, None)
-
-    def update(self, what: str, done: int, total: int) -> None:
-        """Say how far a step is."""
-        if what != self._what:
-            self._bar.__exit__(None, None, None)
-            tracking = track(what, enabled=not self._quiet)
-            self._what, self._bar, self._show = what, tracking, tracking.__enter__()
-        self._show(done, total)
 
 
 def _print_epoch(name: str, row: EpochRow) -> None:
