@@ -21,7 +21,9 @@ from clipfeed._jpeg import decode_jpegs, encode_jpegs
 from clipfeed._types import FrameArray, IndexArray, MaskArray
 from clipfeed.cache.entries import IDENTITY
 
-__all__ = ["JpegFiles", "Jpegs", "compress"]
+__all__ = ["SUFFIX", "JpegFiles", "Jpegs", "compress", "entry_name", "read_jpegs"]
+
+SUFFIX = ".jpegs"
 
 _HEADER = struct.Struct("<4sII")
 _MAGIC = b"CFJ1"
@@ -71,10 +73,7 @@ class JpegFiles:
 
     def get(self, identity: bytes) -> Jpegs | None:
         """Give an entry; None where there is none, or none that is whole."""
-        try:
-            return _unpack(self._path(identity).read_bytes())
-        except OSError:
-            return None
+        return read_jpegs(self._path(identity))
 
     def put(self, identity: bytes, held: Jpegs) -> None:
         """Keep an entry.
@@ -99,8 +98,21 @@ class JpegFiles:
         return self._path(identity).is_file()
 
     def _path(self, identity: bytes) -> Path:
-        name = identity.ljust(IDENTITY.itemsize, b"\0").hex()
-        return self._folder / name[:2] / f"{name}.jpegs"
+        name = entry_name(identity)
+        return self._folder / name[:2] / f"{name}{SUFFIX}"
+
+
+def entry_name(identity: bytes) -> str:
+    """Give the name of an entry's file, without its suffix: 32 hexadecimal digits."""
+    return identity.ljust(IDENTITY.itemsize, b"\0").hex()
+
+
+def read_jpegs(path: Path) -> Jpegs | None:
+    """Give what the file of an entry holds; None where there is none, or none that is whole."""
+    try:
+        return _unpack(path.read_bytes())
+    except OSError:
+        return None
 
 
 def _pack(jpegs: Jpegs) -> bytes:

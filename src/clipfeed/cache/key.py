@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import Self
 
 __all__ = ["FORMAT", "PackKey"]
 
@@ -46,6 +47,24 @@ class PackKey:
             **dict(self.fields),
         }
         return json.dumps(facts, indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read what `text` gave.
+
+        Raises:
+            ValueError: For anything else.
+        """
+        try:
+            facts = dict(json.loads(text))
+            del facts["format"], facts["entries"]
+            length, (height, width, channels) = facts.pop("clip_length"), facts.pop("frame_shape")
+            key = cls(clip_length=length, frame_shape=(height, width, channels), fields=tuple(sorted(facts.items())))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"it is no description of a pack: {error!r}") from error
+        if key.text != text:
+            raise ValueError("it was changed, or another version of clipfeed wrote it")
+        return key
 
     @property
     def digest(self) -> str:

@@ -6,10 +6,13 @@ made, for want of space or permission, is said once and decoded each time.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import time
 import uuid
 import warnings
+import weakref
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +24,7 @@ from clipfeed.cache.entries import Entries
 from clipfeed.cache.held import HeldPack, MemoryShelf
 from clipfeed.cache.jpeg import JpegFiles
 from clipfeed.cache.key import PackKey
+from clipfeed.cache.listing import write_listing
 from clipfeed.cache.pack import Lookup, Pack, RawPack
 from clipfeed.cache.part import Part, PartDamagedError, create_part, part_bytes
 from clipfeed.cache.room import choose_entries, hold_pack, make_room, mark_used, used_bytes
@@ -33,6 +37,7 @@ __all__ = ["OpenedPack", "needed_bytes", "open_pack"]
 _JPEG_SHARE = Fraction(1, 4)  # of the raw bytes, at 64 x 64; less for larger pictures
 _MEMORY_SHARE = Fraction(1, 2)  # of what is available, where nobody says
 _STALE_SECONDS = 3600  # reserving space takes less
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +80,9 @@ def open_pack(cache: Cache, key: PackKey, entries: Entries) -> OpenedPack:
     entries, notes = _cacheable(cache, key, entries)
     if cache.where == "memory":
         return _open_memory(cache, key, entries, notes)
-    folder = cache.folder / key.digest
+    folder, hold = cache.folder / key.digest, contextlib.ExitStack()
     try:
-        _prepare(folder, key)
+        _claim(folder, key, hold)
         is_writable = True
     except (FileExistsError, NotADirectoryError) as error:
         raise CacheError(
@@ -88,10 +93,10 @@ def open_pack(cache: Cache, key: PackKey, entries: Entries) -> OpenedPack:
         if not folder.is_dir():
             warnings.warn(f"{cache.folder}: nothing is cached, {error.strerror}", CacheWarning, stacklevel=2)
             return OpenedPack(pack=None, place=str(folder), num_bytes=0, notes=notes)
-    opened = _open_jpeg if cache.codec == "jpeg" else _open_raw
-    pack, more = opened(folder, key, entries, cache.limit if is_writable else 0)
-    if is_writable:
-        hold_pack(folder, pack)
+    with hold:
+        opened = _open_jpeg if cache.codec == "jpeg" else _open_raw
+        pack, more = opened(folder, key, entries, cache.limit if is_writable else 0)
+        weakref.finalize(pack, hold.pop_all().close)
     return OpenedPack(pack=pack, place=str(folder), num_bytes=needed_bytes(key, entries, cache), notes=(*notes, *more))
 
 
@@ -129,6 +134,19 @@ def _open_memory(cache: Cache, key: PackKey, entries: Entries, notes: tuple[str,
     return OpenedPack(pack=pack, place="memory", num_bytes=needed, notes=notes)
 
 
+def _claim(folder: Path, key: PackKey, hold: contextlib.ExitStack) -> None:
+    """Make a pack's folder, and keep it from being removed until `hold` is closed."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            _prepare(folder, key)
+            hold.callback(os.close, hold_pack(folder))
+        except FileNotFoundError:  # somebody else has made room meanwhile
+            if not tries_left:
+                raise
+        else:
+            return
+
+
 def _prepare(folder: Path, key: PackKey) -> None:
     """Make a pack's folder, and say in it what it is of."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,6 +164,9 @@ def _prepare(folder: Path, key: PackKey) -> None:
 def _open_jpeg(folder: Path, key: PackKey, entries: Entries, limit: int | None) -> tuple[Pack, tuple[str, ...]]:
     estimate = int(int(entries.num_frames.sum()) * key.frame_bytes * _JPEG_SHARE)
     room = make_room(folder, max(0, estimate - used_bytes(folder)), limit)
+    if limit != 0:
+        with contextlib.suppress(OSError):  # for people only; where there is no space, the first entry will say so
+            write_listing(folder, entries)
     pack = HeldPack(key, entries, JpegFiles(folder, room.num_bytes), codec="jpeg", writes=limit != 0)
     return pack, tuple(f"removed an older pack, {old}" for old in room.removed)
 
@@ -178,8 +199,10 @@ def _open_parts(folder: Path, key: PackKey, *, may_remove: bool) -> list[Part]:
         try:
             parts.append(Part(place, key))
             parts[-1].repair_header()
-        except (PartDamagedError, OSError) as error:
+        except PartDamagedError as error:
             warnings.warn(f"{place}: is not what was written, {error}; it is made again", CacheWarning, stacklevel=2)
             if may_remove:
                 shutil.rmtree(place, ignore_errors=True)
+        except OSError as error:
+            warnings.warn(f"{place}: cannot be opened, {error}; it is not used", CacheWarning, stacklevel=2)
     return parts

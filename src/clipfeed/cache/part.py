@@ -197,11 +197,13 @@ class Part:
         self.is_sound = np.array(_checks(self.rows), np.uint32) == self.rows["check"]
         self._record = _record_type(key)
         self._damage_at = len(self.rows) * self._record.itemsize
-        num_frames = self._count_frames()
-        self._header = _frames_header(key, len(self.rows), num_frames)
         self.is_writable = True
-        self._frames = self._open("frames.npy", len(self._header) + num_frames * key.frame_bytes)
-        self._state = self._open("state.bin", self._damage_at + num_frames)
+        self._frames, frames_bytes = self._open("frames.npy")
+        self._state, state_bytes = self._open("state.bin")
+        num_frames = self._count_frames(state_bytes)
+        self._header = _frames_header(key, len(self.rows), num_frames)
+        self._check_size("frames.npy", frames_bytes, len(self._header) + num_frames * key.frame_bytes)
+        self._check_size("state.bin", state_bytes, self._damage_at + num_frames)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -220,6 +222,11 @@ class Part:
         filled[: len(records)] = records["is_filled"] == _IS_FILLED
         filled &= self.is_sound
         return filled
+
+    def is_blank(self, row: int) -> bool:
+        """Tell whether nobody has said anything of a row yet; one that is neither this nor kept is damaged."""
+        record = _read(self._state, self._record.itemsize, row * self._record.itemsize)
+        return bool(self.is_sound[row]) and not any(record)
 
     def kept(self, row: int) -> Kept | None:
         """Give what a row's record says; None for a row that is not filled, or whose record is damaged."""
@@ -272,7 +279,7 @@ class Part:
         if self.is_writable and _read(self._frames, len(self._header), 0) != self._header:
             _write(self._frames, self._header, 0)
 
-    def _open(self, name: str, num_bytes: int) -> int:
+    def _open(self, name: str) -> tuple[int, int]:
         path = self.folder / name
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -281,16 +288,16 @@ class Part:
         except OSError:
             descriptor, self.is_writable = os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
         weakref.finalize(self, os.close, descriptor)
-        size = os.fstat(descriptor).st_size
-        if size != num_bytes:
-            raise PartDamagedError(f"{path} has {size} bytes, not {num_bytes}")
-        return descriptor
+        return descriptor, os.fstat(descriptor).st_size
 
-    def _count_frames(self) -> int:
-        """Frames of all rows: from the last sound one, whatever became of those before it."""
-        sound = np.flatnonzero(self.is_sound)
-        if not len(sound) or sound[-1] != len(self.rows) - 1:
-            raise PartDamagedError(f"{self.folder / 'rows.npy'}: the last row is damaged")
+    def _check_size(self, name: str, found: int, expected: int) -> None:
+        if found != expected:
+            raise PartDamagedError(f"{self.folder / name} has {found} bytes, not {expected}")
+
+    def _count_frames(self, state_bytes: int) -> int:
+        """Frames of all rows, as the last one says; where that one is damaged, as the size of state.bin does."""
+        if not self.is_sound[-1]:
+            return max(0, state_bytes - self._damage_at)
         return int(self.rows["first_frame"][-1] + self.rows["num_frames"][-1])
 
     def _place(self, row: int) -> tuple[int, int]:

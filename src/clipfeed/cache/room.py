@@ -7,10 +7,12 @@ is wanted.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +26,23 @@ try:
 except ImportError:  # not a POSIX system: packs in use are not known there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Room", "choose_entries", "find_packs", "free_bytes", "hold_pack", "make_room", "mark_used", "used_bytes"]
+__all__ = [
+    "Room",
+    "choose_entries",
+    "find_packs",
+    "free_bytes",
+    "hold_pack",
+    "is_held",
+    "last_used",
+    "make_room",
+    "mark_used",
+    "remove_pack",
+    "used_bytes",
+]
 
 _USED = "used"  # a file whose time says when a pack was last opened, and whose lock says that it is
+_ABOUT = "pack.json"
+_NAME = re.compile("[0-9a-f]{32}")  # of a pack's folder: the digest of its key
 _RESERVE_BYTES = 1 << 30  # of free space that are left to others
 
 
@@ -46,11 +62,23 @@ class Room:
 
 
 def find_packs(folder: Path) -> list[Path]:
-    """Give the folders of all packs, the one used longest ago first."""
+    """Give the folders of all packs, the one used longest ago first; other folders there are none of ours."""
     if not folder.is_dir():
         return []
-    packs = [entry for entry in folder.iterdir() if (entry / _USED).is_file()]
-    return sorted(packs, key=lambda pack: ((pack / _USED).stat().st_mtime_ns, pack.name))
+    packs = [entry for entry in folder.iterdir() if _NAME.fullmatch(entry.name) and _is_pack(entry)]
+    return sorted(packs, key=lambda pack: (last_used(pack), pack.name))
+
+
+def _is_pack(folder: Path) -> bool:
+    return not folder.is_symlink() and all((folder / name).is_file() for name in (_ABOUT, _USED))
+
+
+def last_used(pack: Path) -> float:
+    """Say when a pack was last opened, in seconds since the epoch; 0 if it is gone meanwhile."""
+    try:
+        return (pack / _USED).stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def used_bytes(folder: Path) -> int:
@@ -77,7 +105,7 @@ def make_room(pack: Path, num_bytes: int, limit: int | None) -> Room:
     for other in find_packs(folder):
         if room.num_bytes >= num_bytes:
             break
-        if other != pack and _remove_unused(other):
+        if other != pack and _is_removed(other):
             removed.append(other)
             room = _room(folder, limit)
     return Room(num_bytes=room.num_bytes, reason=room.reason, removed=tuple(removed))
@@ -105,30 +133,72 @@ def mark_used(pack: Path) -> None:
     (pack / _USED).touch()
 
 
-def hold_pack(pack: Path, owner: object) -> None:
-    """Keep a pack from being removed for room as long as `owner` lives; without effect where that cannot be said."""
-    if fcntl is None:
-        return
-    descriptor = os.open(pack / _USED, os.O_RDONLY | os.O_CLOEXEC)
-    weakref.finalize(owner, os.close, descriptor)
-    _try_lock(descriptor, fcntl.LOCK_SH)
+def hold_pack(pack: Path) -> int:
+    """Keep a pack from being removed until the descriptor that this gives is closed, or the process ends.
 
+    Without effect where the system, or the file system, knows no locks.
 
-def _remove_unused(pack: Path) -> bool:
-    """Remove a pack unless a process has it open."""
+    Raises:
+        FileNotFoundError: If the pack was removed meanwhile.
+    """
     descriptor = os.open(pack / _USED, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if fcntl is not None and not _try_lock(descriptor, fcntl.LOCK_EX):
-            return False
-        shutil.rmtree(pack)
-    finally:
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits while somebody else looks or removes
+    if not os.fstat(descriptor).st_nlink:
         os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "was removed meanwhile", str(pack))
+    return descriptor
+
+
+def is_held(pack: Path) -> bool:
+    """Tell whether a process, this one included, has a pack open."""
+    try:
+        with _alone(pack) as is_alone:
+            return not is_alone
+    except OSError:
+        return False
+
+
+def remove_pack(pack: Path) -> bool:
+    """Remove a pack; False if a process has it open.
+
+    What says that the folder is a pack goes last: where this is interrupted the rest is still known as one.
+
+    Raises:
+        OSError: If something of it cannot be removed.
+    """
+    with _alone(pack) as is_alone:
+        if not is_alone:
+            return False
+        for entry in sorted(pack.iterdir(), key=lambda entry: (entry.name in (_ABOUT, _USED), entry.name)):
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink(missing_ok=True)
+        pack.rmdir()
     return True
 
 
-def _try_lock(descriptor: int, kind: int) -> bool:
+def _is_removed(pack: Path) -> bool:
+    """Remove a pack if that can be done: whoever makes room goes on without."""
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        return remove_pack(pack)
+    except OSError:
+        return False
+
+
+@contextmanager
+def _alone(pack: Path) -> Iterator[bool]:
+    """Tell whether no process has a pack open; then none opens it before this ends."""
+    writable = os.O_RDWR if os.access(pack / _USED, os.W_OK) else os.O_RDONLY  # NFS asks for a writable file
+    descriptor = os.open(pack / _USED, writable | os.O_CLOEXEC)
+    try:
+        yield fcntl is None or _try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
@@ -136,8 +206,10 @@ def _try_lock(descriptor: int, kind: int) -> bool:
 
 def _room(folder: Path, limit: int | None) -> Room:
     left_on_disk = max(0, free_bytes(folder) - _RESERVE_BYTES)
-    if limit is not None and limit - used_bytes(folder) < left_on_disk:
-        return Room(num_bytes=max(0, limit - used_bytes(folder)), reason="max_bytes")
+    if limit is not None:
+        left = limit - sum(used_bytes(pack) for pack in find_packs(folder))
+        if left < left_on_disk:
+            return Room(num_bytes=max(0, left), reason="max_bytes")
     return Room(num_bytes=left_on_disk, reason="the free space")
 
 
