@@ -16,7 +16,7 @@ import pytest
 
 import clipfeed as cf
 from clipfeed.errors import BudgetError, LayoutError
-from clipfeed.forecast import Decoding, Forecast, Machine, Reading, forecast_directory
+from clipfeed.forecast import Decoding, Forecast, Machine, Reading, Speeds, forecast_directory
 from clipfeed.forecast.measure import (
     Work,
     decoding_seconds,
@@ -25,7 +25,7 @@ from clipfeed.forecast.measure import (
     reading_seconds,
     work_of,
 )
-from clipfeed.forecast.run import Speeds, look_at_machine
+from clipfeed.forecast.run import look_at_machine
 from clipfeed.forecast.text import answers_of
 from clipfeed.testing import make_tree
 

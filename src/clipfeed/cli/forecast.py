@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Literal
 
 import typer
@@ -65,8 +64,6 @@ def run(  # noqa: PLR0913  # one a command-line option
     json: AsJson = False,
 ) -> int:
     """Say what training on a folder will ask of this machine, before anything is trained."""
-    # A model is built to be counted; TensorFlow would greet the reader with its findings on the processor.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     steps = Steps(quiet=json)
     with steps:
         told = forecast_directory(

@@ -15,6 +15,6 @@ runs; what is neither is called an estimate and has a range. Nothing is kept but
 """
 
 from clipfeed.forecast.report import Decoding, Forecast, Machine, Range, Reading, TrainingMemory
-from clipfeed.forecast.run import forecast_directory
+from clipfeed.forecast.run import Speeds, forecast_directory
 
-__all__ = ["Decoding", "Forecast", "Machine", "Range", "Reading", "TrainingMemory", "forecast_directory"]
+__all__ = ["Decoding", "Forecast", "Machine", "Range", "Reading", "Speeds", "TrainingMemory", "forecast_directory"]

@@ -181,6 +181,7 @@ def forecast_directory(  # noqa: PLR0913  # the facade's arguments that matter f
     }
     seen = machine or look_at_machine()
     measured = speeds or _measure(datasets["train"], seen, partial(tell, "decoding some of the videos"))
+    tell("counting the model", 0, 1)
     return _foretell(whole, datasets, asked, cut, machine=seen, speeds=measured)
 
 
