@@ -82,10 +82,21 @@ def decode_jpegs(pictures: Sequence[bytes], out: FrameArray) -> None:
     """
     for picture, place in zip(pictures, out, strict=True):
         try:
-            frames = _TOOLS.decoder.decode(Packet(picture))
-        except av.FFmpegError as error:
-            raise ValueError(f"a JPEG picture cannot be decoded: {error}") from error
-        if len(frames) != 1 or (frames[0].height, frames[0].width) != place.shape[:2]:
-            raise ValueError(f"a JPEG picture of another size than {place.shape[1]} x {place.shape[0]}")
-        rgb = _TOOLS.to_rgb.reformat(frames[0], format="rgb24", threads=1).to_ndarray()
+            frame = _decode(picture)
+            if (frame.height, frame.width) != place.shape[:2]:
+                raise ValueError(f"a JPEG picture of another size than {place.shape[1]} x {place.shape[0]}")
+        except ValueError:
+            _TOOLS.decoder = _codec("r")  # the old one may be waiting for more, or at its end
+            raise
+        rgb = _TOOLS.to_rgb.reformat(frame, format="rgb24", threads=1).to_ndarray()
         place[...] = rgb[..., : place.shape[-1]]
+
+
+def _decode(picture: bytes) -> VideoFrame:
+    try:
+        frames = _TOOLS.decoder.decode(Packet(picture))
+    except av.FFmpegError as error:
+        raise ValueError(f"a JPEG picture cannot be decoded: {error}") from error
+    if len(frames) != 1:
+        raise ValueError(f"{len(picture)} bytes are no JPEG picture")
+    return frames[0]

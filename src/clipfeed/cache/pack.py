@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from clipfeed._types import FrameArray, IndexArray, MaskArray
 from clipfeed.cache.entries import Entries
 from clipfeed.cache.key import PackKey
-from clipfeed.cache.part import Part, Writing
+from clipfeed.cache.part import Part, PartDamagedError, Writing
 from clipfeed.errors import CacheWarning
 from clipfeed.records import ClipPlan
 
@@ -144,21 +144,26 @@ class RawPack:
         part, row = self._place(entry)
         if not (self._writes and part.is_writable) or self._is_foreign[entry]:
             return None
-        return _RawFilling(self, part.write(row), entry)
+        try:
+            return _RawFilling(self, part.write(row), entry)
+        except (OSError, PartDamagedError) as error:
+            self.give_up(error)
+            return None
 
     def num_filled(self, entries: IndexArray) -> int:
         """Count the entries that are kept."""
         filled = np.concatenate([part.find_filled() for part in self._parts] or [np.empty(0, np.bool_)])
         return int(np.count_nonzero(filled[entries[entries >= 0]]))
 
-    def give_up(self, error: OSError) -> None:
+    def give_up(self, error: OSError | PartDamagedError) -> None:
         """Write nothing more, and say so once."""
         with self._lock:
             is_news, self._writes = self._writes, False
         if is_news:
+            reason = getattr(error, "strerror", None) or error
             warnings.warn(
-                f"{self._parts[0].folder.parent}: nothing more is cached, {error.strerror or error}; what is there is "
-                "used, the rest is decoded each time",
+                f"{self._parts[0].folder.parent}: nothing more is cached, {reason}; what is there is used, the rest is "
+                "decoded each time",
                 CacheWarning,
                 stacklevel=2,
             )

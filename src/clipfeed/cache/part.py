@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import errno
+import hashlib
 import io
 import os
 import shutil
@@ -113,7 +114,8 @@ def create_part(folder: Path, key: PackKey, entries: Entries) -> Path:
         OSError: If the space is not there, or may not be written.
     """
     rows = _rows_of(entries)
-    finished = folder / f"part-{zlib.crc32(rows.tobytes()):08x}-{len(rows)}"
+    # Not by a CRC of the rows: each ends with its own, and that of all would always be the same.
+    finished = folder / f"part-{hashlib.blake2b(rows.tobytes(), digest_size=8).hexdigest()}-{len(rows)}"
     partial = folder / f".{finished.name}-{uuid.uuid4().hex[:8]}.partial"
     partial.mkdir()
     try:
@@ -140,7 +142,7 @@ def _rows_of(entries: Entries) -> NDArray[Any]:
 
 
 def _checks(rows: NDArray[Any]) -> list[int]:
-    """CRC-32 of each record, its last field left out."""
+    """CRC-32 of each row, its last field left out."""
     size = rows.dtype.itemsize
     data = rows.tobytes()
     return [zlib.crc32(data[start : start + size - 4]) for start in range(0, len(data), size)]
@@ -204,6 +206,7 @@ class Part:
         self._header = _frames_header(key, len(self.rows), num_frames)
         self._check_size("frames.npy", frames_bytes, len(self._header) + num_frames * key.frame_bytes)
         self._check_size("state.bin", state_bytes, self._damage_at + num_frames)
+        self._sizes = (("frames.npy", self._frames, frames_bytes), ("state.bin", self._state, state_bytes))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -232,7 +235,7 @@ class Part:
         """Give what a row's record says; None for a row that is not filled, or whose record is damaged."""
         size, length = self._record.itemsize, self.key.clip_length or 0
         data = _read(self._state, size, row * size)
-        is_whole = len(data) == size and zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little")
+        is_whole = len(data) == size and self._check(row, data[:-4]) == int.from_bytes(data[-4:], "little")
         if not is_whole or data[0] != _IS_FILLED or not self.is_sound[row]:
             return None
         # Field by field: taking the record apart by its dtype takes three times as long.
@@ -271,7 +274,13 @@ class Part:
         return None if damage is None else zlib.crc32(damage.data, checksum)
 
     def write(self, row: int) -> Writing:
-        """Begin to fill a row."""
+        """Begin to fill a row.
+
+        Raises:
+            PartDamagedError: If the files have lost their sizes meanwhile: writing would make them whole, with a hole.
+        """
+        for name, descriptor, num_bytes in self._sizes:
+            self._check_size(name, os.fstat(descriptor).st_size, num_bytes)
         return Writing(self, row)
 
     def repair_header(self) -> None:
@@ -296,9 +305,15 @@ class Part:
 
     def _count_frames(self, state_bytes: int) -> int:
         """Frames of all rows, as the last one says; where that one is damaged, as the size of state.bin does."""
+        if not self.is_sound.any():
+            raise PartDamagedError(f"{self.folder / 'rows.npy'}: no row is what it was")
         if not self.is_sound[-1]:
             return max(0, state_bytes - self._damage_at)
         return int(self.rows["first_frame"][-1] + self.rows["num_frames"][-1])
+
+    def _check(self, row: int, record: bytes) -> int:
+        """CRC-32 of a row's record, begun with that of the row: a record is of nothing in the place of another."""
+        return zlib.crc32(record, int(self.rows["check"][row]))
 
     def _place(self, row: int) -> tuple[int, int]:
         return int(self.rows["first_frame"][row]), int(self.rows["num_frames"][row])
@@ -330,8 +345,11 @@ class Writing:
             is_damaged: (n,) bool.
 
         Raises:
+            ValueError: If they are more than the row has.
             OSError: If they cannot be written.
         """
+        if self._num_written + len(frames) > self._count:
+            raise ValueError(f"{self._num_written + len(frames)} frames for a row of {self._count}")
         data = np.ascontiguousarray(frames)
         _write(self._part._frames, data.data, self._part._frame_at(self._first + self._num_written))
         self._checksum = zlib.crc32(data.data, self._checksum)
@@ -346,7 +364,7 @@ class Writing:
             mask: (T,) bool of a clip.
 
         Raises:
-            ValueError: If frames are missing or too many.
+            ValueError: If frames are missing.
             OSError: If it cannot be written.
         """
         if self._num_written != self._count:
@@ -357,7 +375,7 @@ class Writing:
         record["is_filled"] = _IS_FILLED
         record["checksum"] = zlib.crc32(damage.data, self._checksum)
         record["frame_indices"], record["mask"] = np.asarray(frame_indices), np.asarray(mask)
-        record["check"] = _checks(record)
+        record["check"] = self._part._check(self._row, record.tobytes()[:-4])
         _write(self._part._state, record.tobytes(), self._row * record.itemsize)
 
 
@@ -372,14 +390,21 @@ def _read_rows(path: Path) -> NDArray[Any]:
 
 
 def _read(descriptor: int, num_bytes: int, offset: int) -> bytes:
-    return os.pread(descriptor, num_bytes, offset) if num_bytes else b""
+    """Give bytes; fewer where the file ends before, none where the disk cannot read them."""
+    try:
+        return os.pread(descriptor, num_bytes, offset)
+    except OSError:
+        return b""
 
 
 def _read_into(descriptor: int, out: FrameArray, offset: int) -> bool:
-    """Fill an array; False where the file ends before."""
+    """Fill an array; False where the file ends before, or the disk cannot read it."""
     rest = out.data.cast("B")
     while len(rest):
-        count = os.preadv(descriptor, [rest], offset)
+        try:
+            count = os.preadv(descriptor, [rest], offset)
+        except OSError:
+            count = 0
         if not count:
             return False
         rest, offset = rest[count:], offset + count

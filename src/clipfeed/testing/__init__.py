@@ -40,6 +40,7 @@ from clipfeed.testing.odd import (
     write_with_cover,
     write_without_packets,
 )
+from clipfeed.testing.packs import make_entries, make_entry_plan, make_frames, make_pack_key
 from clipfeed.testing.plans import make_geometry, make_plan, make_record
 from clipfeed.testing.trees import TreeVideo, make_tree
 from clipfeed.testing.vpx_hidden import write_hidden_vp8, write_hidden_vp9
@@ -61,8 +62,12 @@ __all__ = [
     "damage_file",
     "decode_bare",
     "encoding_for",
+    "make_entries",
+    "make_entry_plan",
     "make_fifo",
+    "make_frames",
     "make_geometry",
+    "make_pack_key",
     "make_plan",
     "make_record",
     "make_tree",
