@@ -13,9 +13,12 @@ import clipfeed as cf
 from clipfeed.bench import Advice, FitWait, Rate
 from clipfeed.bench.advice import advise_cache, advise_transcode, advise_workers
 from clipfeed.bench.stages import DeliveryTimer, pass_stages, stage_times
+from clipfeed.bench.trials import linked_videos, try_cache
 from clipfeed.clock import STAGES
 from clipfeed.deliver import Delivery
+from clipfeed.load import pack_bytes
 from clipfeed.prefetch import usable_cores
+from clipfeed.sizes import show_bytes
 from clipfeed.testing import damage_file, make_tree
 
 # Of Keras's variables, when a model is built under NumPy 2.
@@ -84,10 +87,11 @@ def test_rates_are_of_one_thread_of_those_used_and_of_all_cores(root: Path) -> N
         ("one thread", 1),
         ("all threads", workers),
         ("cores", usable_cores()),
+        ("cache", workers),
     ]
     for each in report.rates:
         assert each.bytes_per_second == pytest.approx(each.clips_per_second * CLIPS.num_bytes)
-        assert each.file_bytes_per_second > 0
+        assert (each.file_bytes_per_second > 0) == (each.name != "cache")
 
 
 def test_videos_are_chosen_over_the_whole_folder(root: Path) -> None:
@@ -124,7 +128,7 @@ def test_damaged_videos_are_measured_as_they_are(tmp_path: Path) -> None:
 def test_progress_ends_where_it_said_it_would(root: Path) -> None:
     seen: list[tuple[int, int]] = []
     cf.bench_directory(root, clips=CLIPS, options=QUICK, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.parametrize("wrong", [{"num_videos": 0}, {"num_passes": 0}, {"format": "jpeg"}])
@@ -183,12 +187,13 @@ def test_a_real_fit_says_how_long_it_waited(root: Path) -> None:
     options = cf.BenchOptions(num_passes=1)
     report = cf.bench_directory(root, clips=CLIPS, batch_size=4, options=options)
     assert report.format == "tf"
-    (fit,) = report.fits
+    assert [fit.name for fit in report.fits] == ["decoding", "cache"]
     assert report.fit_missing is None
-    assert (fit.name, fit.backend, fit.format, fit.model, fit.num_steps) == ("decoding", "tensorflow", "tf", "lrcn", 3)
-    assert fit.first_wait_seconds > 0
-    assert 0 < fit.later_wait_seconds < fit.seconds
-    assert 0 < fit.share < 1
+    for fit in report.fits:
+        assert (fit.backend, fit.format, fit.model, fit.num_steps) == ("tensorflow", "tf", "lrcn", 3)
+        assert fit.first_wait_seconds > 0
+        assert 0 < fit.later_wait_seconds < fit.seconds
+        assert 0 < fit.share < 1
 
 
 def test_without_labels_there_is_no_fit_and_the_report_says_so(root: Path) -> None:
@@ -197,6 +202,43 @@ def test_without_labels_there_is_no_fit_and_the_report_says_so(root: Path) -> No
     report = cf.bench_directory(index, clips=CLIPS, options=cf.BenchOptions(num_passes=1, format="numpy"))
     assert report.fits == ()
     assert report.fit_missing == "the videos have no class each"
+
+
+# A cache on trial
+
+
+def test_a_cache_is_tried_on_links_and_leaves_nothing_behind(
+    index: cf.VideoIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ds = cf.VideoDataset(index, CLIPS, batch_size=4, seed=1)
+    trial = try_cache(ds, num_passes=1, model=None)
+    assert trial is not None
+    assert (trial.rate.name, trial.rate.workers, trial.fit) == ("cache", ds.workers, None)
+    assert trial.rate.clips_per_second > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_are_the_same_videos_with_the_same_labels(index: cf.VideoIndex) -> None:
+    with linked_videos(index) as (_, links):
+        assert links.labels.tolist() == index.labels.tolist()
+        assert links.num_frames.tolist() == index.num_frames.tolist()
+        assert [Path(path).resolve() for path in links.paths] == [Path(path).resolve() for path in index.paths]
+
+
+def test_without_room_for_a_cache_there_is_no_figure_and_the_advice_says_so() -> None:
+    advice = advise_cache({"all threads": rate("all threads", 100)}, [], 1_500_000)
+    assert (advice.helps, advice.gain) == (False, None)
+    assert "1.5 MB" in advice.reason
+
+
+def test_the_bytes_of_a_cache_are_those_of_the_whole_folder(root: Path) -> None:
+    options = cf.BenchOptions(num_videos=2, num_passes=1, fit=False, format="numpy")
+    report = cf.bench_directory(root, clips=CLIPS, options=options)
+    (cache,) = [advice for advice in report.advice if advice.what == "cache"]
+    needed = pack_bytes(cf.build_index(root), CLIPS)
+    assert needed > 12 * CLIPS.num_bytes
+    assert show_bytes(needed) in cache.reason
 
 
 # Advice

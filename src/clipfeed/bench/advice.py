@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from clipfeed.bench.report import Advice, FitWait, Rate
+from clipfeed.sizes import show_bytes
 
 __all__ = ["advise_cache", "advise_transcode", "advise_workers"]
 
@@ -14,12 +15,15 @@ _WORTH_IT = 1.1  # times as many clips a second
 
 def advise_cache(rates: Mapping[str, Rate], fits: Sequence[FitWait], pack_bytes: int) -> Advice:
     """Say what a cache would do from the second epoch on."""
+    if "cache" not in rates:
+        reason = f"not measured: the folder for temporary files keeps nothing; it would take {show_bytes(pack_bytes)}"
+        return Advice(what="cache", helps=False, gain=None, reason=reason)
     gain = rates["cache"].clips_per_second / rates["all threads"].clips_per_second
     shares = {fit.name: fit.share for fit in fits}
     waits = shares.get("decoding")
     reason = (
         f"later epochs give {rates['cache'].clips_per_second:,.0f} clips/s in place of "
-        f"{rates['all threads'].clips_per_second:,.0f}, for {_megabytes(pack_bytes)}"
+        f"{rates['all threads'].clips_per_second:,.0f}, for {show_bytes(pack_bytes)}"
     )
     if waits is not None and "cache" in shares:
         reason += f"; fit then waits for {shares['cache']:.0%} of an epoch in place of {waits:.0%}"
@@ -55,14 +59,10 @@ def advise_transcode(before: float, after: float, num_videos: int, sizes: tuple[
     gain = before / after
     reason = (
         f"{num_videos} {'video' if num_videos == 1 else 'videos'} re-encoded for a look: {after * 1e3:.1f} ms a clip "
-        f"in place of {before * 1e3:.1f} in one thread, {_megabytes(sizes[1])} in place of {_megabytes(sizes[0])}"
+        f"in place of {before * 1e3:.1f} in one thread, {show_bytes(sizes[1])} in place of {show_bytes(sizes[0])}"
     )
     return Advice(what="transcode", helps=gain > _WORTH_IT, gain=gain, reason=reason)
 
 
 def _threads(number: int) -> str:
     return "thread" if number == 1 else "threads"
-
-
-def _megabytes(num_bytes: int) -> str:
-    return f"{num_bytes / 1e6:,.1f} MB"

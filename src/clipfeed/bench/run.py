@@ -9,17 +9,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clipfeed._types import StrPath
-from clipfeed.bench.advice import advise_workers
+from clipfeed.bench.advice import advise_cache, advise_workers
 from clipfeed.bench.fitting import measure_fit
-from clipfeed.bench.report import Advice, BenchReport, FitWait, MeasuredStage, Rate
+from clipfeed.bench.report import BenchReport, FitWait, MeasuredStage
 from clipfeed.bench.speed import pass_seconds, rate_of
 from clipfeed.bench.stages import DeliveryTimer, pass_stages, stage_times
+from clipfeed.bench.trials import try_cache
 from clipfeed.dataset import Limits, VideoDataset
 from clipfeed.deliver import Delivery, Format, require_format
 from clipfeed.deliver.frameworks import keras_backend
 from clipfeed.errors import MissingDependencyError
 from clipfeed.index import build_index
 from clipfeed.learn.models import ModelName
+from clipfeed.load import pack_bytes
 from clipfeed.prefetch import usable_cores
 from clipfeed.records import ClipSpec, VideoIndex, check_choice
 
@@ -103,6 +105,11 @@ def bench_directory(
     rates = {name: rate_of(name, each, timings.seconds[name]) for name, each in timings.datasets.items()}
     fits, fit_missing = _fits(ds, options)
     steps.done()
+    kept = try_cache(ds, options.num_passes, options.model if fits else None)
+    if kept is not None:
+        rates["cache"] = kept.rate
+        fits += () if kept.fit is None else (kept.fit,)
+    steps.done()
     num_clips = timings.num_clips
     return BenchReport(
         root=whole.root,
@@ -120,7 +127,7 @@ def bench_directory(
         rates=tuple(rates.values()),
         fits=fits,
         fit_missing=fit_missing,
-        advice=_advice(rates),
+        advice=(advise_cache(rates, fits, pack_bytes(whole, ds.spec)), advise_workers(rates, usable_cores())),
         failures=ds.ledger.failures,
     )
 
@@ -195,10 +202,6 @@ def _fits(ds: VideoDataset, options: BenchOptions) -> tuple[tuple[FitWait, ...],
         return (), error.problem
 
 
-def _advice(rates: dict[str, Rate]) -> tuple[Advice, ...]:
-    return (advise_workers(rates, usable_cores()),)
-
-
 def _codecs(index: VideoIndex) -> dict[str, int]:
     codes = index.columns.codec_codes[index.rows].tolist()
     return dict(Counter(index.columns.word(code) or "" for code in codes).most_common())
@@ -209,7 +212,7 @@ class _Steps:
 
     def __init__(self, options: BenchOptions, progress: Callable[[int, int], None] | None) -> None:
         self._num_done = 0
-        self._num_steps = options.num_passes + 2  # the pass that warms up, and `fit`
+        self._num_steps = options.num_passes + 3  # the pass that warms up, `fit`, and the trial of a cache
         self._progress = progress
 
     def done(self) -> None:
