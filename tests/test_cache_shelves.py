@@ -341,7 +341,7 @@ def test_one_pack_goes_by_how_its_name_begins(data: Path, folder: Path) -> None:
     fill(data, folder)
     fill(data, folder, codec="jpeg")
     first, second = list_packs(folder)
-    for name, problem in (("no-such", "0 packs"), ("", "2 packs")):
+    for name, problem in (("no-such", "0 packs have a name"), ("", "2 packs have a name")):
         with pytest.raises(ValueError, match=problem) as caught:
             clear_packs(folder, name=name)
         assert first.name in str(caught.value)

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 import clipfeed as cf
+from clipfeed.cache import list_packs
 from clipfeed.demo import CLASSES, DemoSize, write_demo_videos
 from clipfeed.learn import Listener, TrainOptions, evaluate, open_run, predict, resume, train, write_evaluation
 
@@ -185,6 +187,37 @@ def test_resuming_a_finished_run_only_judges_it_again(whole: cf.learn.TrainedRun
     assert again.history == whole.history
     np.testing.assert_allclose(again.evaluation.probabilities, whole.evaluation.probabilities, atol=1e-5)
     assert (run / "metrics.json").exists()
+
+
+def test_a_run_with_a_cache_is_the_run_without_one_and_goes_on_without_it(
+    whole: cf.learn.TrainedRun, videos: Path, index_folder: Path, tmp_path: Path
+) -> None:
+    lines: list[str] = []
+    cache, shorter = cf.Cache(tmp_path / "frames"), replace(OPTIONS, epochs=2)
+    listener = Listener(on_cache=lines.append)
+    options = {"clips": CLIPS, "options": shorter, "index": index_folder, "cache": cache, "listener": listener}
+    run = Path(train(videos, tmp_path / "run", **options).path)
+    assert "in " + str(tmp_path / "frames") in lines[0]
+    assert sum(pack.num_filled for pack in list_packs(cache.folder)) == 18
+    assert "frames" not in (run / "config.json").read_text().replace("num_frames", "")
+    shutil.rmtree(tmp_path / "frames")
+    done = resume(run, options=OPTIONS)
+    for row, wanted in zip(done.history, whole.history, strict=True):
+        assert figures_of(row) == pytest.approx(figures_of(wanted), rel=1e-4)
+
+
+def test_a_run_on_frames_kept_as_jpeg_goes_on_with_such_frames_only(
+    whole: cf.learn.TrainedRun, videos: Path, index_folder: Path, tmp_path: Path
+) -> None:
+    cache, shorter = cf.Cache(where="memory", codec="jpeg"), replace(OPTIONS, epochs=1)
+    run = train(videos, tmp_path / "run", clips=CLIPS, options=shorter, index=index_folder, cache=cache).path
+    for other in (None, cf.Cache(tmp_path / "frames")):
+        with pytest.raises(ValueError, match=r'kept as JPEG.*\n  fix: pass a cache with codec="jpeg"'):
+            resume(run, cache=other)
+    again = cf.Cache(tmp_path / "frames", codec="jpeg")
+    assert len(resume(run, options=replace(OPTIONS, epochs=2), cache=again).history) == 2
+    with pytest.raises(ValueError, match=r"as they were decoded.*\n  fix: pass no cache"):
+        resume(whole.path, cache=again)
 
 
 def test_going_on_with_something_else_is_refused_with_both_values(whole: cf.learn.TrainedRun) -> None:

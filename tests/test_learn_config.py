@@ -34,6 +34,14 @@ def test_every_policy_survives_being_written_down(sampling: object) -> None:
     assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
+def test_a_config_from_before_frames_were_kept_is_of_frames_as_they_were_decoded() -> None:
+    document = make_config().to_json()
+    assert document.pop("codec") == "raw"
+    assert RunConfig.from_json(document) == make_config()
+    with pytest.raises(ValueError, match="codec='png'"):
+        RunConfig.from_json(document | {"codec": "png"})
+
+
 def test_a_policy_that_cannot_be_written_down_is_refused() -> None:
     class Own(cf.Uniform):
         pass

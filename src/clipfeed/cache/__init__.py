@@ -16,7 +16,7 @@
 videos, plans clips or knows an epoch.
 """
 
-from clipfeed.cache.choice import Cache, cache_of
+from clipfeed.cache.choice import Cache, Codec, cache_of
 from clipfeed.cache.entries import Entries, entries_of
 from clipfeed.cache.export import ExportedPack, export_pack
 from clipfeed.cache.key import PackKey
@@ -37,6 +37,7 @@ from clipfeed.cache.shelves import (
 __all__ = [
     "Cache",
     "ClearedPacks",
+    "Codec",
     "DamagedEntry",
     "Entries",
     "ExportedPack",

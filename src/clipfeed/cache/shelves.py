@@ -129,9 +129,9 @@ def choose_pack(folder: StrPath, name: str | None = None) -> PackFacts:
     packs = list_packs(folder)
     found = [pack for pack in packs if pack.name.startswith(name or "")]
     if len(found) != 1:
-        which = "in it" if name is None else f"whose name begins with {name!r}"
+        which = "are in it" if name is None else f"have a name that begins with {name!r}"
         names = ", ".join(pack.name for pack in packs) or "none"
-        raise ValueError(f"{folder}: {len(found)} packs {which}, expected one; there are: {names}")
+        raise ValueError(f"{folder}: {len(found)} packs {which}; expected the beginning of one name of: {names}")
     return found[0]
 
 

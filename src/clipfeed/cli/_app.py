@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from clipfeed.cli import bench, check, demo, evaluate, forecast, index, predict, split, train
+from clipfeed.cli import bench, cache, check, demo, evaluate, forecast, index, predict, split, train
 
 app = typer.Typer(
     name="clipfeed",
@@ -16,3 +16,4 @@ app = typer.Typer(
 )
 for command in (demo, index, check, split, forecast, train, evaluate, predict, bench):
     app.command(command.NAME)(command.run)
+app.add_typer(cache.app, name=cache.NAME)

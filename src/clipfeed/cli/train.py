@@ -8,6 +8,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from clipfeed.cli._clips import (
+    CacheBytes,
+    CacheCodec,
+    CachePlace,
+    ImageSize,
+    NumFrames,
+    Sampling,
+    ShortVideos,
+    cache_from,
+)
 from clipfeed.cli._run import EpochPrinter, print_metrics, run_facts
 from clipfeed.cli._say import (
     FINE,
@@ -44,12 +54,6 @@ RunFolder = Annotated[
     typer.Option("--run", parser=path_of, help="Folder of the run, to make or, with --resume, to go on with."),
 ]
 Model = Annotated[Literal["lrcn", "convlstm", "conv3d"], typer.Option(help="Model to train.")]
-NumFrames = Annotated[int, typer.Option(help="Frames in a clip.")]
-ImageSize = Annotated[tuple[int, int], typer.Option(help="Height and width of a clip's frames, pixels.")]
-Sampling = Annotated[Literal["uniform", "stride"], typer.Option(help="Which frames make a clip.")]
-ShortVideos = Annotated[
-    Literal["drop", "repeat_last", "wrap", "error"], typer.Option(help="What happens to videos with too few frames.")
-]
 
 
 @reported
@@ -69,6 +73,9 @@ def run(  # noqa: PLR0913  # one a command-line option
     validation_split: ValidationSplit = 0.2,
     seed: Seed = 0,
     groups: Groups = "auto",
+    cache: CachePlace = None,
+    cache_codec: CacheCodec = "raw",
+    cache_max_bytes: CacheBytes = None,
     memory_budget: MemoryBudget = "512MB",
     workers: Workers = None,
     index: IndexFolder = None,
@@ -93,11 +100,13 @@ def run(  # noqa: PLR0913  # one a command-line option
         "follow_links": follow_links,
     }
     limits = Limits(memory_budget=memory_budget, workers=workers)
+    frames = cache_from(cache, cache_codec, cache_max_bytes)
     printer = EpochPrinter(quiet=json)
     with track("indexing") as on_index, printer:
         listener = Listener(
             on_index=on_index,
             on_split=None if json else lambda report: print_line(str(report)),
+            on_cache=None if json else print_line,
             on_step=printer.on_step,
             on_epoch=printer.on_epoch,
         )
@@ -112,6 +121,7 @@ def run(  # noqa: PLR0913  # one a command-line option
                 clips=replace(config.clips, **_only(clips, given)),
                 options=replace(config.options, **_only(options, given)),
                 limits=limits,
+                cache=frames,
                 listener=listener,
             )
         else:
@@ -123,6 +133,7 @@ def run(  # noqa: PLR0913  # one a command-line option
                 clips=ClipSpec(**clips),
                 options=TrainOptions(**options),
                 limits=limits,
+                cache=frames,
                 index=index,
                 listener=listener,
             )

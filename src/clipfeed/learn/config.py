@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
 from clipfeed._types import DataFormat
+from clipfeed.cache import Codec
 from clipfeed.learn.models import MODELS, ModelName
 from clipfeed.records import ClipSpec, check_choice, checked_flag, checked_seed
 from clipfeed.sample import AtRate, Dense, Segments, Stride, Uniform
@@ -86,6 +87,8 @@ class RunConfig:
         index: Folder in which the index is kept, absolute; None for the user's cache folder.
         clips: What a clip looks like.
         options: How to train.
+        codec: "jpeg" where frames were kept as JPEG, which changes pixels; "raw" for frames as they were decoded, kept
+            or not. Where they were kept is not part of a run.
         split_source: Who cut the parts.
         backend: Keras's backend when the run began.
         versions: Versions of what took part when the run began; kept for the record, never compared.
@@ -95,13 +98,17 @@ class RunConfig:
     index: str | None = None
     clips: ClipSpec
     options: TrainOptions
+    codec: Codec = "raw"
     split_source: SplitSource
     backend: str
     versions: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_choice("codec", self.codec, get_args(Codec))
+
     def to_json(self) -> dict[str, Any]:
         """Give the config as JSON knows it."""
-        plain = {name: getattr(self, name) for name in ("directory", "index", "split_source", "backend")}
+        plain = {name: getattr(self, name) for name in ("directory", "index", "codec", "split_source", "backend")}
         return {
             "format_version": FORMAT_VERSION,
             **plain,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clipfeed._types import StrPath
+from clipfeed.cache import Cache, Codec
 from clipfeed.dataset import Limits, VideoDataset
 from clipfeed.deliver import to_keras, to_tensorflow
 from clipfeed.deliver.frameworks import import_keras, import_tensorflow
@@ -28,6 +29,12 @@ from clipfeed.split import SplitReport
 
 __all__ = ["Listener", "TrainedRun", "resume", "train"]
 
+_FRAMES: dict[Codec, str] = {"raw": "frames as they were decoded", "jpeg": "frames that were kept as JPEG"}
+_REMEDIES: dict[Codec, str] = {
+    "raw": 'no cache, or one with codec="raw"',
+    "jpeg": 'a cache with codec="jpeg" (--cache disk --cache-codec jpeg)',
+}
+
 _RECORDED_VERSIONS = ("clipfeed", "av", "numpy", "keras", "tensorflow", "jax", "torch")
 
 
@@ -38,6 +45,7 @@ class Listener:
     Attributes:
         on_index: Called with (files done, files to open) while the index is built.
         on_split: Called with the split's sizes and leak rates before training begins.
+        on_cache: Called with each line on where frames are kept before training begins.
         on_step: Called with (steps done, steps in all) after each training step.
         on_epoch: Called with an epoch's row once the epoch is kept.
         verbose: Keras's own: 0 silent, 1 a bar, 2 a line an epoch.
@@ -45,6 +53,7 @@ class Listener:
 
     on_index: Callable[[int, int], None] | None = None
     on_split: Callable[[SplitReport], None] | None = None
+    on_cache: Callable[[str], None] | None = None
     on_step: Callable[[int, int], None] | None = None
     on_epoch: Callable[[EpochRow], None] | None = None
     verbose: int = 0
@@ -73,13 +82,14 @@ class TrainedRun:
     left_out: tuple[Failure, ...]
 
 
-def train(
+def train(  # noqa: PLR0913  # training is where data, clips, limits, cache and listener meet
     data: Data,
     run: StrPath,
     *,
     clips: ClipSpec | None = None,
     options: TrainOptions | None = None,
     limits: Limits | None = None,
+    cache: Cache | None = None,
     index: StrPath | None = None,
     listener: Listener | None = None,
 ) -> TrainedRun:
@@ -92,6 +102,7 @@ def train(
         clips: What a clip looks like; None: 20 frames of 64 x 64.
         options: Model, epochs, split, seed; None: the `TrainOptions` defaults.
         limits: Memory, threads and time of each of the two datasets.
+        cache: Where decoded frames of both are kept for later epochs; None decodes each time.
         index: Folder in which the index is kept; None is the user's cache folder.
         listener: Who is told how it goes.
 
@@ -121,11 +132,13 @@ def train(
         index=index_folder,
         clips=clips or ClipSpec(),
         options=options,
+        codec=_codec_of(cache),
         split_source=parts.source,
         backend=keras.config.backend(),
         versions=_versions(),
     )
-    datasets = _datasets(config, parts.by_name["train"], parts.by_name["val"], limits)
+    datasets = _datasets(config, (parts.by_name["train"], parts.by_name["val"]), limits, cache)
+    _tell_of_cache(datasets, listener)
     model = _compiled(config, num_classes=len(parts.class_names))
     split = {name: part_columns(part) for name, part in parts.by_name.items()}
     folder = create_run(run, config, class_names=parts.class_names, split=split)
@@ -140,6 +153,7 @@ def resume(
     clips: ClipSpec | None = None,
     options: TrainOptions | None = None,
     limits: Limits | None = None,
+    cache: Cache | None = None,
     listener: Listener | None = None,
 ) -> TrainedRun:
     """Go on with a run after its last complete epoch, as if it had not been interrupted.
@@ -154,6 +168,8 @@ def resume(
         clips: To make sure of; None for what the run began with.
         options: To make sure of; None for what the run began with. Only `epochs` may differ, to train longer.
         limits: Memory, threads and time of each of the two datasets.
+        cache: Where decoded frames are kept from now on; it need not be the one that the run began with, nor be any,
+            unless that one changed pixels (`codec="jpeg"`).
         listener: Who is told how it goes.
 
     Raises:
@@ -164,7 +180,9 @@ def resume(
     """
     keras = import_keras()
     folder = open_run(run)
+    listener = listener or Listener()
     config = _unchanged(folder, clips, options)
+    _check_codec(folder, config, cache)
     columns = folder.read_split()
     digests = {name: digest_part(part) for name, part in columns.items()}
     state = folder.read_state() or RunState(seed=config.options.seed, split=digests)
@@ -175,14 +193,15 @@ def resume(
     if config.options.epochs < state.epochs_done:
         raise ValueError(f"{run}: epochs={config.options.epochs}: the run has done {state.epochs_done} already")
     train_part = find_part(folder, config, "train", data=data, may_have_failed=True)
-    datasets = _datasets(config, train_part, find_part(folder, config, "val", data=data), limits)
+    datasets = _datasets(config, (train_part, find_part(folder, config, "val", data=data)), limits, cache)
+    _tell_of_cache(datasets, listener)
     if state.epochs_done:
         model = keras.models.load_model(folder.checkpoint("last"))
     else:
         model = _compiled(config, num_classes=len(folder.read_class_names()))
     folder.write_json("config.json", config.to_json())
     folder.write_state(state)
-    return _Training(folder, config, datasets, listener or Listener()).go_on(model, state)
+    return _Training(folder, config, datasets, listener).go_on(model, state)
 
 
 def _unchanged(folder: RunFolder, clips: ClipSpec | None, options: TrainOptions | None) -> RunConfig:
@@ -238,15 +257,43 @@ class _Datasets:
         return tuple({failure.path: failure for failure in failures}.values())
 
 
-def _datasets(config: RunConfig, train: VideoIndex, val: VideoIndex, limits: Limits | None) -> _Datasets:
+def _datasets(
+    config: RunConfig, parts: tuple[VideoIndex, VideoIndex], limits: Limits | None, cache: Cache | None
+) -> _Datasets:
     options = config.options
     train_ds, val_ds = (
         VideoDataset(
-            part, config.clips, batch_size=options.batch_size, training=training, seed=options.seed, limits=limits
+            part,
+            config.clips,
+            batch_size=options.batch_size,
+            training=training,
+            seed=options.seed,
+            limits=limits,
+            cache=cache,
         )
-        for part, training in ((train, True), (val, False))
+        for part, training in zip(parts, (True, False), strict=True)
     )
     return _Datasets(train=train_ds, val=val_ds)
+
+
+def _tell_of_cache(datasets: _Datasets, listener: Listener) -> None:
+    if listener.on_cache is not None:
+        for line in datasets.train.explain_cache():
+            listener.on_cache(line)
+
+
+def _codec_of(cache: Cache | None) -> Codec:
+    return "raw" if cache is None else cache.codec
+
+
+def _check_codec(folder: RunFolder, config: RunConfig, cache: Cache | None) -> None:
+    """Refuse other pixels than the run began with."""
+    now = _codec_of(cache)
+    if now != config.codec:
+        raise ValueError(
+            f"{folder.path}: the run began with {_FRAMES[config.codec]}, and would go on with {_FRAMES[now]}\n"
+            f"  fix: pass {_REMEDIES[config.codec]}, or train into a new folder"
+        )
 
 
 class _Training:
