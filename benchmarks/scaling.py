@@ -3,8 +3,8 @@
     python benchmarks/scaling.py FOLDER --output scaling.json
     python benchmarks/scaling.py FOLDER --quick
 
-Folders of 100 to 100,000 names are made of hard links to videos of FOLDER; every name is indexed by itself. Indexing and
-memory are measured in a process of their own for each number of files. Memory is RssAnon + RssShmem above the process
+Folders of 100 to 100,000 names are made of hard links to videos of FOLDER; every name is indexed by itself. Indexing
+and memory are measured in a process of their own for each number of files. Memory is RssAnon + RssShmem above the process
 after its imports, with the index loaded and a dataset made of it. Rates are clips a second of an epoch, medians of runs
 in turn; they are measured on 32 videos, since a clip does not know how many others there are.
 """
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,17 +146,18 @@ def scale_clips(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
         facts = {}
         for name, datasets in cases.items():
             chosen = dict(list(datasets.items())[:: max(1, len(datasets) - 1) if arguments.quick else 1])
-            work = {
-                str(value): (lambda ds=ds: sum(len(batch) for batch in ds.iter_epoch(0)))
-                for value, ds in chosen.items()
-            }
-            times = take_turns(work, arguments.runs)
+            times = take_turns({str(value): partial(run_epoch, ds) for value, ds in chosen.items()}, arguments.runs)
             facts[name] = {value: len(index) / each.middle for value, each in times.items()}
             cpu = {value: each.middle_cpu / len(index) * 1e3 for value, each in times.items()}
             facts[f"{name}_cpu_ms"] = cpu
             rows = [(value, f"{rate:,.1f}", f"{cpu[value]:.2f}") for value, rate in facts[name].items()]
             print(f"\n{table((name, 'clips/s', 'CPU ms a clip'), rows)}")
     return facts
+
+
+def run_epoch(ds: Any) -> int:
+    """Run through an epoch; give its number of clips."""
+    return sum(len(batch) for batch in ds.iter_epoch(0))
 
 
 if __name__ == "__main__":
