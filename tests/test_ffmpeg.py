@@ -15,7 +15,7 @@ import av.logging
 import numpy as np
 import pytest
 
-from clipfeed._ffmpeg import captured_log, open_avi_header, open_container, write_video
+from clipfeed._ffmpeg import Redrawer, captured_log, open_avi_header, open_container, write_video
 from clipfeed.errors import ClipfeedError, DecodeError, ProbeError
 from clipfeed.testing import (
     REFUSED_KINDS,
@@ -392,6 +392,53 @@ def test_an_error_of_the_caller_comes_out_as_it_is_and_leaves_no_file(tmp_path: 
     with pytest.raises(KeyError, match="mine"):
         write_video(tmp_path / "a.mp4", broken(), fps=25)
     assert list(tmp_path.iterdir()) == []
+
+
+def redrawn(path: Path, *, rotation: int = 0, size: tuple[int, int] = (48, 64)) -> list[av.VideoFrame]:
+    """The frames of a video as pictures for an encoder, frame k shown at k * k / 1000 s."""
+    height, width = size
+    drawer = Redrawer(height=height, width=width, rotation=rotation, time_base=Fraction(1, 1000), path="a.mp4")
+    with open_container(str(path), path="a.mp4") as video:
+        frames = [frame for packet in (*video.packets(), None) for frame in video.decode(packet)]
+    return [drawer.draw(frame, pts=k * k, duration=2 * k + 1) for k, frame in enumerate(frames)]
+
+
+def test_pictures_are_written_at_their_own_times_with_their_colours(tmp_path: Path) -> None:
+    write_numbered_video(tmp_path / "source.avi", num_frames=9)
+    drawn = redrawn(tmp_path / "source.avi")
+    assert {(frame.format.name, frame.height, frame.width) for frame in drawn} == {("yuv420p", 48, 64)}
+    assert write_video(tmp_path / "a.mp4", drawn, fps=100, codec_options={"bf": "0"}) == 9
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        stream = container.streams.video[0]
+        times = [frame.pts * stream.time_base for frame in container.decode(stream)]
+        context = stream.codec_context
+        assert (context.colorspace, context.color_range) == (6, 1)  # BT.601 (SMPTE 170M), limited
+    assert times == [Fraction(k * k, 1000) for k in range(9)]
+
+
+def test_a_picture_does_not_tell_the_encoder_where_its_source_had_key_frames(tmp_path: Path) -> None:
+    write_numbered_video(tmp_path / "source.avi", num_frames=12, size=(48, 64), options={"g": "3"})
+    options = {"g": "6", "bf": "0", "sc_threshold": "0"}
+    write_video(tmp_path / "a.mp4", redrawn(tmp_path / "source.avi"), fps=25, codec_options=options)
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        keys = [packet.is_keyframe for packet in container.demux(video=0) if packet.size]
+    assert keys == [True, False, False, False, False, False] * 2
+
+
+@pytest.mark.parametrize(("rotation", "corner"), [(0, (0, 0)), (90, (-1, 0)), (180, (-1, -1)), (270, (0, -1))])
+@pytest.mark.parametrize(("codec", "pix_fmt"), [("libx264", "yuv420p"), ("ffv1", "bgr0"), ("ffv1", "gray")])
+def test_pictures_are_turned_counter_clockwise(
+    rotation: int, corner: tuple[int, int], codec: str, pix_fmt: str, tmp_path: Path
+) -> None:
+    scene = np.zeros((48, 64, 3), np.uint8)
+    scene[:12, :16] = 255
+    write_video(tmp_path / "a.mkv", [scene], fps=25, codec=codec, pix_fmt=pix_fmt)
+    size = (64, 48) if rotation in (90, 270) else (48, 64)
+    (picture,) = redrawn(tmp_path / "a.mkv", rotation=rotation, size=size)
+    brightness = picture.to_ndarray()[: size[0]]
+    assert brightness.shape == size
+    assert brightness[corner] > 230
+    assert sum(int(brightness[row, column] > 128) for row in (0, -1) for column in (0, -1)) == 1
 
 
 def test_a_file_that_may_not_be_read_is_refused_with_the_systems_words(tmp_path: Path) -> None:

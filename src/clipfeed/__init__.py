@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from clipfeed.sample import Uniform as Uniform
     from clipfeed.split import kfold_index as kfold_index
     from clipfeed.split import split_index as split_index
+    from clipfeed.transcode import transcode_directory as transcode_directory
 
 _HOMES = {
     "clipfeed.api": ("video_dataset_from_directory",),
@@ -88,6 +89,7 @@ _HOMES = {
     "clipfeed.records": ("Batch", "ClipSpec", "Failure", "VideoIndex", "VideoInfo", "VideoRecord"),
     "clipfeed.sample": ("AtRate", "Dense", "Segments", "Stride", "Uniform"),
     "clipfeed.split": ("kfold_index", "split_index"),
+    "clipfeed.transcode": ("transcode_directory",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = ("learn", "testing")

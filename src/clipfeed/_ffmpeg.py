@@ -1,9 +1,9 @@
 """The one door to FFmpeg: open a container and its best video stream, and write a video.
 
-What it never does: look into packets, count, choose frames or convert pixels; it hands PyAV's objects to `probe` and
-`decode`. Decoders run on one thread without FFmpeg's own threads. FFmpeg's errors become clipfeed's, with the path and
-FFmpeg's reason; its log is dropped by PyAV's own callback in C (nothing reaches stderr, no Python runs for a line),
-except while `captured_log` listens.
+What it never does: look into packets, count, choose frames or give pixels to anybody but an encoder; it hands PyAV's
+objects to `probe` and `decode`. Decoders run on one thread without FFmpeg's own threads. FFmpeg's errors become
+clipfeed's, with the path and FFmpeg's reason; its log is dropped by PyAV's own callback in C (nothing reaches stderr,
+no Python runs for a line), except while `captured_log` listens.
 """
 
 from __future__ import annotations
@@ -18,20 +18,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, TypeAlias
 
 import av
 import av.logging
+import numpy as np
 from av.container import InputContainer, OutputContainer
 from av.packet import Packet
-from av.video.frame import VideoFrame
+from av.video.format import VideoFormat
+from av.video.frame import PictureType, VideoFrame
+from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
 from clipfeed._types import FrameArray, Options, StrPath
 from clipfeed.clock import staged, staged_iterable
 from clipfeed.errors import DecodeError, ProbeError
 
-__all__ = ["OpenVideo", "captured_log", "open_avi_header", "open_container", "write_video"]
+__all__ = ["OpenVideo", "Picture", "Redrawer", "captured_log", "open_avi_header", "open_container", "write_video"]
+
+# For modules that hand pictures on and leave PyAV alone.
+Picture: TypeAlias = VideoFrame
 
 # A playlist that calls itself .mp4 must not make FFmpeg fetch what it names.
 _LOCAL_ONLY = {"protocol_whitelist": "file"}
@@ -141,7 +147,7 @@ def captured_log(level: int = av.logging.ERROR) -> Iterator[Sequence[tuple[int, 
 
 def write_video(
     path: StrPath,
-    frames: Iterable[FrameArray],
+    frames: Iterable[FrameArray] | Iterable[VideoFrame],
     *,
     fps: Fraction | int,
     codec: str = "libx264",
@@ -153,8 +159,9 @@ def write_video(
 
     Args:
         path: File to write; it is there only when all of it is, and what stood there before is kept until then.
-        frames: (H, W, 3) uint8 0..255 RGB, all of one size, at least one.
-        fps: Frames a second.
+        frames: (H, W, 3) uint8 0..255 RGB, all of one size, at least one; or pictures of a `Redrawer`, which bring
+            times and colours of their own.
+        fps: Frames a second; for pictures with times of their own, about how many.
         codec: FFmpeg's name of an encoder.
         pix_fmt: FFmpeg's name of the pixel format; "yuv420p" needs an even width and height.
         codec_options: Options of the encoder, such as {"g": "12", "bf": "2"}.
@@ -188,10 +195,22 @@ def _add_stream(container: OutputContainer, codec: str, fps: Fraction | int, opt
     return stream
 
 
-def _encode(container: OutputContainer, stream: VideoStream, frames: Iterable[FrameArray], pix_fmt: str) -> int:
+def _encode(
+    container: OutputContainer, stream: VideoStream, frames: Iterable[FrameArray | VideoFrame], pix_fmt: str
+) -> int:
     num_frames = 0
     for frame in frames:
-        container.mux(stream.encode(_picture(frame, number=num_frames, stream=stream, pix_fmt=pix_fmt)))
+        picture = frame if isinstance(frame, VideoFrame) else _picture(frame, num_frames)
+        if num_frames == 0:
+            stream.width, stream.height, stream.pix_fmt = picture.width, picture.height, pix_fmt
+            if picture is frame:
+                _take_time_and_colours(stream, picture)
+        elif (picture.width, picture.height) != (stream.width, stream.height):
+            raise ValueError(
+                f"frame {num_frames} is {picture.width} x {picture.height} pixels, "
+                f"the first one was {stream.width} x {stream.height}"
+            )
+        container.mux(stream.encode(picture))
         num_frames += 1
     if num_frames == 0:
         raise ValueError("a video needs at least one frame, got none")
@@ -199,17 +218,17 @@ def _encode(container: OutputContainer, stream: VideoStream, frames: Iterable[Fr
     return num_frames
 
 
-def _picture(frame: FrameArray, *, number: int, stream: VideoStream, pix_fmt: str) -> VideoFrame:
-    height, width = frame.shape[:2]
-    if number == 0:
-        stream.width, stream.height, stream.pix_fmt = width, height, pix_fmt
-    elif (width, height) != (stream.width, stream.height):
-        raise ValueError(
-            f"frame {number} is {width} x {height} pixels, the first one was {stream.width} x {stream.height}"
-        )
+def _picture(frame: FrameArray, number: int) -> VideoFrame:
     picture = VideoFrame.from_ndarray(frame, format="rgb24")
     picture.pts = number
     return picture
+
+
+def _take_time_and_colours(stream: VideoStream, picture: VideoFrame) -> None:
+    context = stream.codec_context
+    context.time_base = picture.time_base or context.time_base
+    context.colorspace, context.color_range = picture.colorspace, picture.color_range
+    context.color_primaries, context.color_trc = picture.color_primaries, picture.color_trc
 
 
 def _quiet_options(codec: str, options: Options | None) -> dict[str, str]:
@@ -218,6 +237,107 @@ def _quiet_options(codec: str, options: Options | None) -> dict[str, str]:
     if codec == "libx265":
         chosen["x265-params"] = ":".join(filter(None, ["log-level=none", chosen.get("x265-params")]))
     return chosen
+
+
+# AVCOL_SPC_RGB, _UNSPECIFIED and _RESERVED of FFmpeg's libavutil/pixfmt.h: no matrix of YUV.
+_NO_MATRIX = frozenset({0, 2, 3})
+_BT601 = 6  # AVCOL_SPC_SMPTE170M
+_LIMITED, _FULL = int(ColorRange.MPEG), int(ColorRange.JPEG)
+_SMOOTH = Interpolation.BICUBIC | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
+
+
+class Redrawer:
+    """Turns the decoded frames of one video into pictures for an encoder: one size, upright, 8-bit 4:2:0, in time.
+
+    YUV keeps matrix and range of the first frame, so that no colour is computed anew; gray, RGB and palettes become
+    BT.601 of limited range. Every picture says which it has. Alpha is dropped.
+
+    Args:
+        height: Rows of the pictures, even.
+        width: Columns of the pictures, even.
+        rotation: Counter-clockwise turn in degrees that makes a decoded frame upright: 0, 90, 180 or 270.
+        time_base: Seconds of one unit of pts.
+        path: How to name the video in messages.
+    """
+
+    def __init__(self, *, height: int, width: int, rotation: int, time_base: Fraction, path: str) -> None:
+        self._size = (width, height) if rotation in (90, 270) else (height, width)
+        self._num_turns = rotation // 90
+        self._time_base = time_base
+        self._path = path
+        self._reformatters = (VideoReformatter(), VideoReformatter())
+        self._matrix_and_range: tuple[int, int] | None = None
+
+    def draw(self, frame: VideoFrame, *, pts: int, duration: int, assumed_matrix: int | None = None) -> VideoFrame:
+        """Make one picture; `frame` is used up.
+
+        Args:
+            frame: A decoded frame of any size and format.
+            pts: When it is shown, in units of the time base.
+            duration: For how long, in the same units.
+            assumed_matrix: What the decoder takes this frame's matrix for, as swscale numbers them, where that is
+                neither tagged nor BT.601.
+
+        Raises:
+            DecodeError: FFmpeg cannot convert the frame.
+        """
+        try:
+            picture, matrix, color_range = self._convert(frame, assumed_matrix)
+        except av.FFmpegError as error:
+            problem = f"a frame of format {frame.format.name} cannot be converted: {_reason(error)}"
+            raise DecodeError(problem, path=self._path) from error
+        picture.pts, picture.duration, picture.time_base = pts, duration, self._time_base
+        picture.pict_type = PictureType.NONE  # else the encoder would place key frames where the source had them
+        picture.colorspace, picture.color_range = matrix, color_range
+        return picture
+
+    def _convert(self, frame: VideoFrame, assumed_matrix: int | None) -> tuple[VideoFrame, int, int]:
+        """Give the picture, and its matrix and range as FFmpeg numbers them for frames."""
+        is_yuv = _is_yuv(frame.format)
+        before = _matrix_and_range(frame, assumed_matrix) if is_yuv else (_BT601, _LIMITED)
+        matrix, color_range = after = self._matrix_and_range = self._matrix_and_range or before
+        colours: dict[str, int] = {}  # said only where it must be: a matrix of one side alone would mean a conversion
+        if before != after:
+            colours |= {"src_colorspace": _swscale(before[0]), "dst_colorspace": _swscale(matrix)}
+        if before != after or color_range == _FULL:
+            colours |= {"src_color_range": before[1], "dst_color_range": color_range}
+        if is_yuv and not self._num_turns:
+            return self._reformat(0, frame, "yuv420p", colours), matrix, color_range
+        # Turned in full chroma: a turn of 4:2:0 would move its colours by half a pixel.
+        full = self._reformat(0, frame, "yuv444p", colours) if is_yuv else self._reformat(0, frame, "gbrp", {})
+        target = {"dst_color_range": color_range}
+        target |= {"src_color_range": color_range} if is_yuv else {"dst_colorspace": _swscale(matrix)}
+        return self._reformat(1, self._turn(full), "yuv420p", target), matrix, color_range
+
+    def _reformat(self, number: int, frame: VideoFrame, pix_fmt: str, colours: dict[str, int]) -> VideoFrame:
+        height, width = self._size if number == 0 else (frame.height, frame.width)
+        return self._reformatters[number].reformat(
+            frame, width, height, pix_fmt, interpolation=_SMOOTH, threads=1, **colours
+        )
+
+    def _turn(self, frame: VideoFrame) -> VideoFrame:
+        if not self._num_turns:
+            return frame
+        axes = (0, 1) if frame.format.is_rgb else (1, 2)  # (H, W, 3), but (3, H, W) for YUV
+        planes: FrameArray = np.ascontiguousarray(np.rot90(frame.to_ndarray(), self._num_turns, axes))
+        return VideoFrame.from_ndarray(planes, format=frame.format.name)
+
+
+def _is_yuv(pixels: VideoFormat) -> bool:
+    """Tell formats that swscale takes for YUV from RGB, palettes, gray and XYZ."""
+    is_colour = len(pixels.components) >= 3 and not pixels.is_rgb and not pixels.has_palette
+    return is_colour and not pixels.name.startswith("xyz")
+
+
+def _swscale(matrix: int) -> int:
+    """Give swscale's number of a matrix: the same but for BT.601."""
+    return int(Colorspace.ITU601) if matrix == _BT601 else matrix
+
+
+def _matrix_and_range(frame: VideoFrame, assumed_matrix: int | None) -> tuple[int, int]:
+    is_full = frame.color_range == _FULL or frame.format.name.startswith("yuvj")
+    matrix = assumed_matrix or (_BT601 if frame.colorspace in _NO_MATRIX else frame.colorspace)
+    return int(matrix), _FULL if is_full else _LIMITED
 
 
 def _refuse_special_file(source: str | BinaryIO, path: str) -> None:

@@ -28,7 +28,8 @@ def test_public_names_are_the_promised_ones() -> None:
             "Segments", "StaleIndexError", "Stride", "Uniform", "VideoDataset", "VideoIndex", "VideoInfo",
             "VideoRecord", "__version__", "bench_directory", "build_index", "check_videos",
             "find_videos", "forecast_directory", "kfold_index", "learn", "load_video",
-            "split_index", "testing", "to_keras", "to_numpy", "to_tensorflow", "video_dataset_from_directory",
+            "split_index", "testing", "to_keras", "to_numpy", "to_tensorflow", "transcode_directory",
+            "video_dataset_from_directory",
         ]
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from clipfeed.cli import bench, cache, check, demo, evaluate, forecast, index, predict, split, train
+from clipfeed.cli import bench, cache, check, demo, evaluate, forecast, index, predict, split, train, transcode
 
 app = typer.Typer(
     name="clipfeed",
@@ -14,6 +14,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, index, check, split, forecast, train, evaluate, predict, bench):
+for command in (demo, index, check, split, forecast, train, evaluate, predict, transcode, bench):
     app.command(command.NAME)(command.run)
 app.add_typer(cache.app, name=cache.NAME)
