@@ -129,7 +129,18 @@ class VideoDataset:
         )
         self._num_batches = self._order.num_batches
         self.max_clips_ahead = self._fit_budget()
-        self.kept: KeptFrames | None = None if cache is None else keep_frames(self.index, self.spec, cache)
+        self.kept: KeptFrames | None = self._open_cache()
+
+    def _open_cache(self) -> KeptFrames | None:
+        return None if self.cache is None else keep_frames(self.index, self.spec, self.cache)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but open files: another process opens the cache for itself."""
+        return {**vars(self), "kept": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.kept = self._open_cache()
 
     # Facts
 

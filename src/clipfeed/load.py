@@ -114,7 +114,7 @@ def pack_bytes(index: VideoIndex, spec: ClipSpec, cache: Cache | None = None) ->
 def pack_key(spec: ClipSpec, cache: Cache) -> PackKey:
     """Name everything that decides the pixels which are kept."""
     policy = policy_of(spec)
-    of_clips = {} if policy.is_random else {"sampling": repr(policy), "short_videos": spec.short_videos}
+    of_clips = {} if policy.is_random else {"sampling": _name_of(policy), "short_videos": spec.short_videos}
     fields = {
         **of_clips,
         "interpolation": spec.interpolation,
@@ -128,6 +128,12 @@ def pack_key(spec: ClipSpec, cache: Cache) -> PackKey:
         frame_shape=spec.shape[1:],
         fields=tuple(sorted(fields.items())),
     )
+
+
+def _name_of(policy: SamplingPolicy) -> str:
+    """Give what is the same for a policy in each process; its clips are compared with what is kept in any case."""
+    kind = type(policy)
+    return f"{kind.__module__}.{kind.__qualname__}" if kind.__repr__ is object.__repr__ else repr(policy)
 
 
 def _whole_index(index: VideoIndex, spec: ClipSpec) -> VideoIndex:
@@ -173,11 +179,12 @@ def load_clip(
     filling = slot.pack.fill(slot.entry)
     if filling is None:
         return _decode(plan, spec, decoder, out)
-    if slot.pack.key.clip_length is None:
+    if filling.is_kept and slot.pack.key.clip_length is None:
         return _decode_all(plan, spec, decoder, out, filling)
     clip = _decode(plan, spec, decoder, out)
     out[...] = filling.add(out, clip.is_damaged)
-    filling.finish(plan)
+    if filling.is_kept:
+        filling.finish(plan)
     return clip
 
 
@@ -209,6 +216,7 @@ def _decode_all(plan: ClipPlan, spec: ClipSpec, decoder: Decoder, out: FrameArra
             out[here], is_damaged[here] = seen[places[here]], chunk.is_damaged[places[here]]
             first += len(seen)
     except DecodeError:
+        filling.abandon()
         return _decode(plan, spec, decoder, out)  # the planned frames may be sound where others are not
     filling.finish(whole)
     return Clip(plan=plan, frames=out, is_damaged=is_damaged)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from clipfeed._types import FrameArray, IndexArray, MaskArray
 from clipfeed.cache.choice import Codec
-from clipfeed.cache.entries import Entries
+from clipfeed.cache.entries import IDENTITY, Entries
 from clipfeed.cache.jpeg import Jpegs, compress
 from clipfeed.cache.key import PackKey
 from clipfeed.cache.pack import Filling, Lookup, Recalled
@@ -26,7 +26,7 @@ from clipfeed.records import ClipPlan
 __all__ = ["HeldPack", "MemoryShelf", "Shelf"]
 
 Held = Any
-"""`Jpegs` or `_Frames`: what gives its frames by `read(places, out)`."""
+"""`Jpegs` or `_Frames`: what gives its frames by `read(places, out)`, and tells its `num_bytes`."""
 
 
 class Shelf(Protocol):
@@ -47,6 +47,18 @@ class MemoryShelf:
 
     def __init__(self) -> None:
         self._held: dict[bytes, Held] = {}
+        self.promised = np.empty(0, IDENTITY)
+        self.promised_bytes = 0
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of what is kept by now."""
+        return sum(held.num_bytes for held in list(self._held.values()))
+
+    def promise(self, identities: NDArray[np.bytes_], num_bytes: int) -> None:
+        """Note for which entries there is memory, and how much."""
+        self.promised = np.concatenate([self.promised, identities])
+        self.promised_bytes += num_bytes
 
     def get(self, identity: bytes) -> Held | None:
         """Give an entry, or None."""
@@ -69,6 +81,11 @@ class _Frames:
     is_damaged: MaskArray
     frame_indices: NDArray[np.int32]
     mask: MaskArray
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of memory, about."""
+        return self.frames.nbytes
 
     def read(self, places: IndexArray | None, out: FrameArray) -> MaskArray:
         """Copy the frames at some places, or all of them, into `out`; gives their damage."""
@@ -96,7 +113,7 @@ class HeldPack:
         self._codec = codec
         self._identities = entries.identities
         self._lookup = Lookup([entries.identities])
-        self._is_foreign = np.zeros(len(entries), np.bool_)
+        self._is_left_out = np.zeros(len(entries), np.bool_)
         self._is_known = np.zeros(len(entries), np.bool_)
         self._writes = writes
         self._lock = threading.Lock()
@@ -128,7 +145,7 @@ class HeldPack:
         if self.key.clip_length is None:
             places = plan.frame_indices - plan.record.start
         elif not (np.array_equal(held.frame_indices, plan.frame_indices) and np.array_equal(held.mask, plan.mask)):
-            self._is_foreign[entry] = True
+            self._is_left_out[entry] = True
             return None
         try:
             damage = np.asarray(held.read(places, out))
@@ -139,13 +156,17 @@ class HeldPack:
 
     def fill(self, entry: int) -> Filling | None:
         """Begin to fill an entry. Frames go through the codec also where nothing more is written."""
-        if self._is_foreign[entry] or (self._codec == "raw" and not self._writes):
+        if self._is_left_out[entry] or (self._codec == "raw" and not self._writes):
             return None
-        return _HeldFilling(self, entry, self._codec)
+        return _HeldFilling(self, entry, self._codec, is_kept=self._writes)
 
     def num_filled(self, entries: IndexArray) -> int:
         """Count the entries that are kept."""
         return sum(self._shelf.has(self._identity(entry)) for entry in entries[entries >= 0].tolist())
+
+    def give_up_entry(self, entry: int) -> None:
+        """Fill an entry no more: not all of its frames can be had."""
+        self._is_left_out[entry] = True
 
     def keep(self, entry: int, held: Held) -> None:
         """Put an entry on the shelf, or say once that no more can be."""
@@ -170,7 +191,8 @@ class HeldPack:
 
 
 class _HeldFilling:
-    def __init__(self, pack: HeldPack, entry: int, codec: Codec) -> None:
+    def __init__(self, pack: HeldPack, entry: int, codec: Codec, *, is_kept: bool) -> None:
+        self.is_kept = is_kept
         self._pack = pack
         self._entry = entry
         self._codec = codec
@@ -194,6 +216,9 @@ class _HeldFilling:
             "mask": plan.mask if is_clip else np.empty(0, np.bool_),
         }
         self._pack.keep(self._entry, _joined(self._pieces, facts))
+
+    def abandon(self) -> None:
+        self._pack.give_up_entry(self._entry)
 
 
 def _joined(pieces: Sequence[FrameArray | list[bytes]], facts: dict[str, Any]) -> Held:

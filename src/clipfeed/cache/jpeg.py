@@ -9,6 +9,7 @@ same pixels. A file appears whole or not at all, and its checksum is verified wh
 from __future__ import annotations
 
 import struct
+import threading
 import uuid
 import zlib
 from dataclasses import dataclass
@@ -45,6 +46,11 @@ class Jpegs:
     frame_indices: NDArray[np.int32]
     mask: MaskArray
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of memory, about."""
+        return sum(map(len, self.pictures))
+
     def read(self, places: IndexArray | None, out: FrameArray) -> MaskArray:
         """Decompress the frames at some places, or all of them, into `out`; gives their damage."""
         chosen = range(len(self.pictures)) if places is None else places.tolist()
@@ -70,6 +76,7 @@ class JpegFiles:
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
         self._left = limit
+        self._lock = threading.Lock()
 
     def get(self, identity: bytes) -> Jpegs | None:
         """Give an entry; None where there is none, or none that is whole."""
@@ -82,8 +89,10 @@ class JpegFiles:
             OSError: If it cannot be written, or the limit is reached.
         """
         data, path = _pack(held), self._path(identity)
-        if len(data) > self._left:
-            raise OSError(f"the room of {self._folder} is used up")
+        with self._lock:
+            if len(data) > self._left:
+                raise OSError(f"the room of {self._folder} is used up")
+            self._left -= len(data)
         path.parent.mkdir(exist_ok=True)
         partial = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}.partial")
         try:
@@ -91,7 +100,6 @@ class JpegFiles:
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
-        self._left -= len(data)
 
     def has(self, identity: bytes) -> bool:
         """Tell whether an entry is there, whole or not."""

@@ -32,13 +32,22 @@ Recalled: TypeAlias = tuple[NDArray[np.int32], MaskArray]
 
 
 class Filling(Protocol):
-    """An entry being filled, frame after frame."""
+    """An entry being filled, frame after frame.
+
+    Attributes:
+        is_kept: False where frames only go through the codec, and nothing is written.
+    """
+
+    is_kept: bool
 
     def add(self, frames: FrameArray, is_damaged: MaskArray) -> FrameArray:
         """Take the next (n, H, W, C) frames; gives them as they will be read."""
 
     def finish(self, plan: ClipPlan) -> None:
         """Say that all frames are there: those of the plan, or all of its row."""
+
+    def abandon(self) -> None:
+        """Say that not all frames can be had: the entry is not begun again by this process."""
 
 
 class Pack(Protocol):
@@ -96,7 +105,7 @@ class RawPack:
         self._first_entries = list(accumulate((len(part) for part in parts), initial=0))
         self._lookup = Lookup([part.identities for part in parts])
         self._is_verified = np.zeros(self._first_entries[-1], np.bool_)
-        self._is_foreign = np.zeros_like(self._is_verified)
+        self._is_left_out = np.zeros_like(self._is_verified)
         # Plans of verified entries, 5 bytes a frame: reading the records again would take as long as reading frames.
         self._frame_indices = np.zeros((len(self._is_verified), key.clip_length or 0), np.int32)
         self._masks = np.zeros(self._frame_indices.shape, np.bool_)
@@ -130,7 +139,7 @@ class RawPack:
             damage = part.read_some(row, plan.frame_indices - plan.record.start, out)
         else:
             if not (np.array_equal(kept.frame_indices, plan.frame_indices) and np.array_equal(kept.mask, plan.mask)):
-                self._is_foreign[entry] = True  # made by a policy of the same name that chose other frames
+                self._is_left_out[entry] = True  # made by a policy of the same name that chose other frames
                 return None
             damage = part.read(row, out)
             if damage is not None and not self._is_verified[entry] and _checksum(out, damage) != kept.checksum:
@@ -142,7 +151,7 @@ class RawPack:
     def fill(self, entry: int) -> Filling | None:
         """Begin to fill an entry; None where nothing more is written."""
         part, row = self._place(entry)
-        if not (self._writes and part.is_writable) or self._is_foreign[entry]:
+        if not (self._writes and part.is_writable) or self._is_left_out[entry]:
             return None
         try:
             return _RawFilling(self, part.write(row), entry)
@@ -168,6 +177,10 @@ class RawPack:
                 stacklevel=2,
             )
 
+    def give_up_entry(self, entry: int) -> None:
+        """Fill an entry no more: not all of its frames can be had."""
+        self._is_left_out[entry] = True
+
     def note_verified(self, entry: int, plan: ClipPlan) -> None:
         """Note that an entry is what was written, or has just been written."""
         if self.key.clip_length is not None:
@@ -180,6 +193,8 @@ class RawPack:
 
 
 class _RawFilling:
+    is_kept = True
+
     def __init__(self, pack: RawPack, writing: Writing, entry: int) -> None:
         self._pack = pack
         self._writing: Writing | None = writing
@@ -203,6 +218,9 @@ class _RawFilling:
             self._give_up(error)
         else:
             self._pack.note_verified(self._entry, plan)
+
+    def abandon(self) -> None:
+        self._pack.give_up_entry(self._entry)
 
     def _give_up(self, error: OSError) -> None:
         self._writing = None

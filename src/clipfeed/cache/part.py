@@ -279,9 +279,17 @@ class Part:
         Raises:
             PartDamagedError: If the files have lost their sizes meanwhile: writing would make them whole, with a hole.
         """
+        self.check_sizes()
+        return Writing(self, row)
+
+    def check_sizes(self) -> None:
+        """Compare the sizes of the files with what they were when they were opened.
+
+        Raises:
+            PartDamagedError: If they differ.
+        """
         for name, descriptor, num_bytes in self._sizes:
             self._check_size(name, os.fstat(descriptor).st_size, num_bytes)
-        return Writing(self, row)
 
     def repair_header(self) -> None:
         """Write the header of frames.npy again where it is not what it should be: only other programs read it."""

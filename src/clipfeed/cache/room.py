@@ -7,13 +7,15 @@ is wanted.
 
 from __future__ import annotations
 
+import bisect
 import errno
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +37,7 @@ __all__ = [
     "is_held",
     "last_used",
     "make_room",
+    "making",
     "mark_used",
     "remove_pack",
     "used_bytes",
@@ -42,8 +45,10 @@ __all__ = [
 
 _USED = "used"  # a file whose time says when a pack was last opened, and whose lock says that it is
 _ABOUT = "pack.json"
+_MAKING = "making"  # a file whose lock says that a process is adding to the pack
+_MAKING_SECONDS, _LOOK_SECONDS = 60.0, 0.02
 _NAME = re.compile("[0-9a-f]{32}")  # of a pack's folder: the digest of its key
-_RESERVE_BYTES = 1 << 30  # of free space that are left to others
+_RESERVE_BYTES = 1 << 30  # of free space that are left to others, or a twentieth of a small disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +58,13 @@ class Room:
     Attributes:
         num_bytes: Bytes it may take, 0 or more.
         reason: What sets that limit, for people.
+        is_disk_full: Whether that is the disk, and not what the user has set.
         removed: Packs that were removed for it.
     """
 
     num_bytes: int
     reason: str
+    is_disk_full: bool
     removed: tuple[Path, ...] = ()
 
 
@@ -70,7 +77,10 @@ def find_packs(folder: Path) -> list[Path]:
 
 
 def _is_pack(folder: Path) -> bool:
-    return not folder.is_symlink() and all((folder / name).is_file() for name in (_ABOUT, _USED))
+    try:
+        return not folder.is_symlink() and all((folder / name).is_file() for name in (_ABOUT, _USED))
+    except OSError:  # another user's, say
+        return False
 
 
 def last_used(pack: Path) -> float:
@@ -88,8 +98,7 @@ def used_bytes(folder: Path) -> int:
 
 def free_bytes(folder: Path) -> int:
     """Give the free space for users of the file system that holds, or will hold, a folder."""
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
-    return shutil.disk_usage(existing).free
+    return _disk_usage(folder)[0]
 
 
 def make_room(pack: Path, num_bytes: int, limit: int | None) -> Room:
@@ -108,7 +117,7 @@ def make_room(pack: Path, num_bytes: int, limit: int | None) -> Room:
         if other != pack and _is_removed(other):
             removed.append(other)
             room = _room(folder, limit)
-    return Room(num_bytes=room.num_bytes, reason=room.reason, removed=tuple(removed))
+    return replace(room, removed=tuple(removed))
 
 
 def choose_entries(entries: Entries, num_bytes: int, bytes_of: Callable[[int, int], int]) -> IndexArray:
@@ -124,13 +133,42 @@ def choose_entries(entries: Entries, num_bytes: int, bytes_of: Callable[[int, in
     """
     ranked = np.argsort(entries.identities, kind="stable")
     frames = np.cumsum(entries.num_frames[ranked])
-    fits = [bytes_of(count, int(total)) <= num_bytes for count, total in enumerate(frames, 1)]
-    return np.sort(ranked[: sum(fits)])  # sizes rise, so those that fit stand first
+    counts = range(1, len(ranked) + 1)
+    num_fitting = bisect.bisect_right(counts, num_bytes, key=lambda count: bytes_of(count, int(frames[count - 1])))
+    return np.sort(ranked[:num_fitting])
 
 
 def mark_used(pack: Path) -> None:
     """Note that a pack is used now."""
     (pack / _USED).touch()
+
+
+@contextmanager
+def making(pack: Path) -> Iterator[None]:
+    """Keep other processes from adding to a pack meanwhile, which would reserve the same space once more.
+
+    Goes on without after a minute, and where the file system knows no locks: what is made twice is wasted, not wrong.
+    """
+    descriptor = -1
+    with suppress(OSError):
+        descriptor = os.open(pack / _MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        _wait_for_lock(descriptor)
+    try:
+        yield
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int) -> None:
+    deadline = time.monotonic() + _MAKING_SECONDS
+    while fcntl is not None and time.monotonic() < deadline:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return
 
 
 def hold_pack(pack: Path) -> int:
@@ -205,17 +243,26 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _room(folder: Path, limit: int | None) -> Room:
-    left_on_disk = max(0, free_bytes(folder) - _RESERVE_BYTES)
+    free, total = _disk_usage(folder)
+    left_on_disk = max(0, free - min(_RESERVE_BYTES, total // 20))
     if limit is not None:
         left = limit - sum(used_bytes(pack) for pack in find_packs(folder))
         if left < left_on_disk:
-            return Room(num_bytes=max(0, left), reason="max_bytes")
-    return Room(num_bytes=left_on_disk, reason="the free space")
+            return Room(num_bytes=max(0, left), reason="max_bytes", is_disk_full=False)
+    return Room(num_bytes=left_on_disk, reason="the free space", is_disk_full=True)
+
+
+def _disk_usage(folder: Path) -> tuple[int, int]:
+    """Give the free bytes, and all bytes, of the file system that holds, or will hold, a folder."""
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    usage = shutil.disk_usage(existing)
+    return usage.free, usage.total
 
 
 def _disk_bytes(path: Path) -> int:
+    """Bytes that a file takes, or will take once it is filled."""
     try:
         found = path.lstat()
     except OSError:
         return 0  # gone meanwhile
-    return getattr(found, "st_blocks", 0) * 512 or found.st_size
+    return max(getattr(found, "st_blocks", 0) * 512, found.st_size)
