@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from clipfeed.errors import ClipfeedError, LayoutError
@@ -228,8 +228,10 @@ def _read_entries(manifest: int) -> list[Entry]:
     """Read the manifest; a line that was cut off speaks of a result that never got its name."""
     with os.fdopen(os.dup(manifest), "rb") as file:
         file.seek(0)
-        parsed = [Entry.parse(line) for line in file if line.endswith(b"\n")]
-    return [entry for entry in parsed if entry is not None]
+        parsed = (Entry.parse(line) for line in file if line.endswith(b"\n"))
+        entries = [entry for entry in parsed if entry is not None]
+    shared: dict[str, Mapping[str, int]] = {}  # one object for the settings of thousands of lines
+    return [replace(entry, settings=shared.setdefault(str(entry.settings), entry.settings)) for entry in entries]
 
 
 def _append(manifest: int, line: bytes) -> None:
