@@ -279,6 +279,28 @@ def test_a_table_that_names_no_videos_is_a_problem_and_costs_no_frame(data: Path
     assert len(exported.left_out) == NUM_VIDEOS + 1
 
 
+@pytest.mark.parametrize("harm", ["missing", "cut", "no table"])
+def test_jpeg_files_that_no_table_names_are_verified_and_get_their_names_back(
+    data: Path, folder: Path, tmp_path: Path, harm: str
+) -> None:
+    fill(data, folder, codec="jpeg")
+    (table,) = only(folder).glob("entries-*.csv")
+    whole = table.read_text()
+    if harm == "missing":
+        table.unlink()
+    else:
+        table.write_text(whole[: whole.index("source01") + 3] if harm == "cut" else '"' + whole)  # in mid-path
+    found = verified(folder)
+    assert (found.num_sound, found.facts.num_filled, found.damaged) == (NUM_VIDEOS, NUM_VIDEOS, ())
+    nameless = export_pack(found.facts, tmp_path / "out").left_out
+    assert {failure.reason for failure in nameless} == {"nothing says which video it is"}
+    fill(data, folder, codec="jpeg")
+    done = export_pack(list_packs(folder)[0], tmp_path / "out")
+    assert (done.num_files, done.left_out) == (NUM_VIDEOS, ())
+    files = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.npy")}
+    assert files == {f"{record.key}.npy" for record in cf.build_index(data).records}
+
+
 # Clear
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from clipfeed._types import FrameArray, IndexArray
 from clipfeed.cache.jpeg import read_jpegs
 from clipfeed.cache.key import PackKey
-from clipfeed.cache.listing import ListedJpegs, list_jpegs, read_table
+from clipfeed.cache.listing import ListedJpegs, list_jpegs, read_columns
 from clipfeed.cache.part import Part, PartDamagedError
 
 __all__ = ["Contents", "State", "StoredEntry", "open_contents"]
@@ -123,7 +123,7 @@ def _open_parts(pack: Path, key: PackKey) -> Contents:
         except (PartDamagedError, OSError) as error:
             problems.append(str(error))
             continue
-        table = [row.get("path") or "" for row in read_table(folder / "rows.csv")]
+        table = [key for (key,) in read_columns(folder / "rows.csv", "path")]
         if len(table) != len(part):
             problems.append(f"{folder / 'rows.csv'} does not name the {len(part)} rows")
             table = [""] * len(part)

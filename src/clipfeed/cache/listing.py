@@ -19,7 +19,7 @@ from pathlib import Path
 from clipfeed.cache.entries import Entries
 from clipfeed.cache.jpeg import SUFFIX, entry_name
 
-__all__ = ["ListedJpegs", "list_jpegs", "read_table", "write_listing"]
+__all__ = ["ListedJpegs", "list_jpegs", "read_columns", "write_listing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ def write_listing(folder: Path, entries: Entries) -> None:
     Raises:
         OSError: If it cannot be written.
     """
-    known = {listed.path.stem for listed in _read_listings(folder)}
+    known = {name for name, _ in _read_listings(folder)}
     names = [entry_name(bytes(identity)) for identity in entries.identities]
     everything = zip(names, entries.num_frames.tolist(), entries.keys, entries.class_names, strict=True)
     rows = [row for row in everything if row[0] not in known and row[0].strip("0")]
@@ -60,30 +60,36 @@ def write_listing(folder: Path, entries: Entries) -> None:
 def list_jpegs(folder: Path) -> Iterator[ListedJpegs]:
     """Give the entries of a pack of JPEG files: those of the newest table first, and last those that none names."""
     named = set()
-    for listed in _read_listings(folder):
-        if listed.path.stem not in named:
-            named.add(listed.path.stem)
-            yield listed
+    for name, key in _read_listings(folder):
+        if name not in named:
+            named.add(name)
+            yield ListedJpegs(path=folder / name[:2] / f"{name}{SUFFIX}", key=key)
     for path in sorted(folder.glob(f"??/*{SUFFIX}")):
         if path.stem not in named and _is_name(path.stem):
             yield ListedJpegs(path=path)
 
 
-def _read_listings(folder: Path) -> Iterator[ListedJpegs]:
+def _read_listings(folder: Path) -> Iterator[tuple[str, str]]:
+    """Give the name and the key of each entry that a table has."""
     for table in sorted(folder.glob("entries-*.csv"), key=lambda table: table.stat().st_mtime_ns, reverse=True):
-        for row in read_table(table):
-            name, key = row.get("entry") or "", row.get("path") or ""
+        for name, key in read_columns(table, "entry", "path"):
             if _is_name(name) and key:
-                yield ListedJpegs(path=folder / name[:2] / f"{name}{SUFFIX}", key=key)
+                yield name, key
 
 
-def read_table(path: Path) -> list[dict[str, str]]:
-    """Read a table as far as it is one; nothing where it is missing."""
-    rows: list[dict[str, str]] = []
+def read_columns(path: Path, *columns: str) -> list[tuple[str, ...]]:
+    """Read some columns of a table, as far as it is one; nothing where it is missing or has other columns.
+
+    A row that is cut off is no row: half a path is another path.
+    """
+    rows: list[tuple[str, ...]] = []
     try:
         with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
-            rows.extend(csv.DictReader(file))
-    except (OSError, csv.Error):
+            table = csv.reader(file)
+            head = next(table, [])
+            places = [head.index(column) for column in columns]
+            rows.extend(tuple(row[place] for place in places) for row in table if len(row) == len(head))
+    except (OSError, csv.Error, ValueError):
         return rows
     return rows
 

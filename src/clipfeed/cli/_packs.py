@@ -52,7 +52,11 @@ def show_packs(folder: Path, packs: tuple[PackFacts, ...], verified: dict[str, V
         print_table("", head, rows)
     wrong = [Failure(path=pack.folder, stage="cache", reason=text) for pack in packs for text in pack.problems]
     wrong += [
-        Failure(path=f"{pack.facts.folder}, {entry.place}", stage="cache", reason=f"{entry.key}: {entry.reason}")
+        Failure(
+            path=f"{pack.facts.folder}, {entry.place}",
+            stage="cache",
+            reason=f"{entry.key or 'unknown video'}: {entry.reason}",
+        )
         for pack in verified.values()
         for entry in pack.damaged
     ]
