@@ -202,6 +202,7 @@ def test_clear_leaves_and_names_what_is_in_use(data: Path, frames: Path) -> None
     held = cf.VideoDataset(cf.build_index(data), cf.ClipSpec(num_frames=4), cache=cf.Cache(frames))
     done = call("cache", "clear", "--cache", frames)
     assert done.exit_code == 1
+    assert call("cache", "info", "--cache", frames).stdout.startswith(f"{frames}: 1 pack, ")
     assert "a process has it open" in done.stdout
     assert held.kept is not None
     assert Path(held.kept.opened.place).is_dir()

@@ -15,6 +15,11 @@ from clipfeed.sizes import show_bytes
 _SHOWN_DIGITS = 12  # of a pack's name: no two packs of a folder begin alike for so long
 
 
+def count_packs(number: int) -> str:
+    """Say how many packs there are."""
+    return "1 pack" if number == 1 else f"{number} packs"
+
+
 def describe_pack(pack: PackFacts, verified: VerifiedPack | None) -> dict[str, Any]:
     """A pack in figures, ready for JSON."""
     facts: dict[str, Any] = {
@@ -47,7 +52,7 @@ def show_packs(folder: Path, packs: tuple[PackFacts, ...], verified: dict[str, V
         head += ["sound", "damaged"]
         for row, pack in zip(rows, verified.values(), strict=True):
             row += [pack.num_sound, len(pack.damaged)]
-    print_line(f"{folder}: {len(packs)} packs, {total}; free: {show_bytes(free_bytes(folder))}")
+    print_line(f"{folder}: {count_packs(len(packs))}, {total}; free: {show_bytes(free_bytes(folder))}")
     if packs:
         print_table("", head, rows)
     wrong = [Failure(path=pack.folder, stage="cache", reason=text) for pack in packs for text in pack.problems]

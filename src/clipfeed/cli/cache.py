@@ -21,7 +21,7 @@ from clipfeed.cache import (
     verify_packs,
 )
 from clipfeed.cli._clips import ImageSize, NumFrames, Sampling, ShortVideos, place_of
-from clipfeed.cli._packs import describe_pack, show_packs
+from clipfeed.cli._packs import count_packs, describe_pack, show_packs
 from clipfeed.cli._say import (
     FINE,
     PROBLEMS,
@@ -189,7 +189,7 @@ def clear(
     else:
         for removed in cleared.removed:
             print_line(f"removed: {removed.folder}, {show_bytes(removed.num_bytes)}")
-        print_line(f"{len(cleared.removed)} packs removed, {show_bytes(num_bytes)}")
+        print_line(f"{count_packs(len(cleared.removed))} removed, {show_bytes(num_bytes)}")
         print_failures("left", cleared.left)
     return PROBLEMS if cleared.left else FINE
 
