@@ -179,6 +179,19 @@ def test_batches_ahead_and_threads_follow_from_the_budget(workers, num_batches_i
     assert ahead.num_parallel * max(1, ahead.num_threads) <= workers
 
 
+@pytest.mark.parametrize(
+    ("bytes_per_value", "workers", "num_batches_in_budget", "num_converted"),
+    [(4, 2, 13, 2), (4, 2, 12, 0), (2, 2, 9, 2), (2, 2, 8, 0), (1, 2, 100, 0), (4, 1, 100, 0)],
+)
+def test_floats_are_made_ahead_where_there_is_room(bytes_per_value, workers, num_batches_in_budget, num_converted):
+    ds = NumberedDataset(workers=workers)
+    ds.memory_budget = num_batches_in_budget * ds.batch_bytes
+    ahead = plan_ahead(ds, bytes_per_value=bytes_per_value)
+    assert ahead.num_converted == num_converted
+    others = 1 + ahead.num_parallel + ahead.num_prefetched
+    assert (others + num_converted * bytes_per_value) * ds.batch_bytes <= ds.memory_budget
+
+
 def test_a_budget_below_two_batches_is_refused_with_the_arithmetic():
     ds = NumberedDataset(decoding_bytes=50)
     ds.memory_budget = 2 * ds.batch_bytes + 49
@@ -188,7 +201,7 @@ def test_a_budget_below_two_batches_is_refused_with_the_arithmetic():
 
 def test_exactly_the_planned_batches_are_ahead():
     core = NumberedDataset(num_batches=40)
-    ahead = plan_ahead(core)
+    ahead = plan_ahead(core, bytes_per_value=4)
     batches = iter(to_tensorflow(core))
     assert core.calls == []
     for handed_out in range(1, 40 - ahead.num_batches):
