@@ -33,7 +33,7 @@ from clipfeed.load import video_record
 from clipfeed.records import VideoRecord
 from common import Times, machine_facts, table, take_turns, videos_in, write_json
 from pipelines import first_epoch_pipelines, later_epoch_pipelines
-from readers import SPEC, Frames, Reader, find_readers, wanted_frames
+from readers import SPEC, Frames, Reader, find_readers, shown, wanted_frames
 
 # Two conversions to RGB of one picture differ by rounding; two pictures of one video differ by far more.
 SAME_PICTURE = 3.0
@@ -100,7 +100,7 @@ def compare_clips(paths: Sequence[str], runs: int) -> dict[str, Any]:
             rows[reader.name] = {"is_peer": reader.is_peer, **judge(reader, records)}
             kept.append(reader)
         except (ImportError, OSError, RuntimeError, ValueError) as error:
-            absent[reader.name] = f"failed: {' '.join(str(error).split())[:200]}"
+            absent[reader.name] = f"failed: {shown(error)}"
     times = time_clips(kept, records, runs)
     ours = times["clipfeed"]
     for name, each in times.items():

@@ -13,7 +13,7 @@ OURS, PEER, WRONG = "#1f6feb", "#8b949e", "#d1242f"
 
 def draw_peers(facts: dict[str, Any], path: Path) -> None:
     """Draw one panel a table: milliseconds a clip, and clips a second of whole epochs on a logarithmic axis."""
-    mpl.rcParams |= {"svg.hashsalt": "clipfeed", "font.size": 9}
+    mpl.rcParams |= {"svg.hashsalt": "clipfeed", "svg.fonttype": "none", "font.size": 9}
     panels = [key for key in ("clip", "first_epoch", "later_epoch") if key in facts]
     rows = [len(facts["clip"]["readers"]), *(len(facts[key]["pipelines"]) for key in panels[1:])]
     figure = Figure(figsize=(8, 1.1 * len(panels) + 0.26 * sum(rows)), layout="constrained")
@@ -29,10 +29,13 @@ def _draw_clips(axis: Any, clip: dict[str, Any]) -> None:
     names = list(clip["readers"])
     values = [clip["readers"][name]["ms_per_clip"] for name in names]
     right = [clip["readers"][name]["right_frames"] for name in names]
+    off_by = [clip["readers"][name]["gray_levels_off"] for name in names]
     colours = [_colour(name, is_right=share > 0.999) for name, share in zip(names, right, strict=True)]
     texts = [
-        f"{value:.1f} ms" + ("" if share > 0.999 else f", {share:.0%} of frames right")
-        for value, share in zip(values, right, strict=True)
+        f"{value:.1f} ms"
+        + ("" if share > 0.999 else f", {share:.0%} of frames right")
+        + (", aliased" if off > 3 else "")
+        for value, share, off in zip(values, right, off_by, strict=True)
     ]
     _bars(axis, names, values, colours, texts)
     axis.set_title("One clip, one thread: milliseconds (logarithmic; red: wrong frames)", loc="left")
@@ -41,7 +44,8 @@ def _draw_clips(axis: Any, clip: dict[str, Any]) -> None:
 def _draw_epochs(axis: Any, epoch: dict[str, Any], title: str) -> None:
     names = list(epoch["pipelines"])
     values = [epoch["pipelines"][name]["clips_per_second"] for name in names]
-    _bars(axis, names, values, [_colour(name) for name in names], [f"{value:,.0f}" for value in values])
+    texts = [f"{value:,.0f}" if value >= 100 else f"{value:.1f}" for value in values]
+    _bars(axis, names, values, [_colour(name) for name in names], texts)
     axis.set_title(title, loc="left")
 
 

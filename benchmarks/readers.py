@@ -7,6 +7,7 @@ package that is not installed, or cannot load, is named as absent with the reaso
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -63,8 +64,13 @@ def find_readers() -> tuple[list[Reader], dict[str, str]]:
         try:
             readers += make()
         except (ImportError, OSError, RuntimeError) as error:
-            absent[name] = " ".join(str(error).split())[:200]
+            absent[name] = shown(error)
     return readers, absent
+
+
+def shown(error: Exception) -> str:
+    """An error in one line, without the folders of this machine."""
+    return re.sub(r"/\S*/", "", " ".join(str(error).split()))[:160]
 
 
 # clipfeed

@@ -4,9 +4,9 @@
     python benchmarks/scaling.py FOLDER --quick
 
 Folders of 100 to 100,000 names are made of hard links to videos of FOLDER; every name is indexed by itself. Indexing
-and memory are measured in a process of their own for each number of files. Memory is RssAnon + RssShmem above the process
-after its imports, with the index loaded and a dataset made of it. Rates are clips a second of an epoch, medians of runs
-in turn; they are measured on 32 videos, since a clip does not know how many others there are.
+and memory are measured in a process of their own for each number of files. Memory is RssAnon + RssShmem above that
+process after its imports, with the index loaded and a dataset made. Rates are clips a second of an epoch, medians of
+runs in turn; they are measured on 32 videos, since a clip does not know how many others there are.
 """
 
 from __future__ import annotations
@@ -65,27 +65,30 @@ def scale_files(arguments: argparse.Namespace) -> list[dict[str, float]]:
                 command = [sys.executable, __file__, str(tree), "--child", store, "--threads", str(arguments.threads)]
                 done = subprocess.run(command, capture_output=True, text=True, check=True)
                 rows.append(json.loads(done.stdout.splitlines()[-1]))
-    heads = ("files", "index s", "ms a file", "again s", "load s", "first batch s", "index MB", "memory MB", "order us")
-    print(
-        table(
-            heads,
-            [
-                (
-                    f"{row['files']:,}",
-                    f"{row['index_s']:.2f}",
-                    f"{row['index_s'] / row['files'] * 1e3:.2f}",
-                    f"{row['again_s']:.2f}",
-                    f"{row['dataset_s']:.3f}",
-                    f"{row['first_batch_s']:.3f}",
-                    f"{row['store_mb']:.1f}",
-                    f"{row['memory_mb']:.1f}",
-                    f"{row['order_us']:.1f}",
-                )
-                for row in rows
-            ],
-        )
-    )
+    print(files_table(rows))
     return rows
+
+
+def files_table(rows: list[dict[str, float]]) -> str:
+    """What indexing took, as a table."""
+    heads = ("files", "index s", "ms a file", "again s", "load s", "first batch s", "index MB", "memory MB", "order us")
+    return table(
+        heads,
+        [
+            (
+                f"{row['files']:,}",
+                f"{row['index_s']:.2f}",
+                f"{row['index_s'] / row['files'] * 1e3:.2f}",
+                f"{row['again_s']:.2f}",
+                f"{row['dataset_s']:.3f}",
+                f"{row['first_batch_s']:.3f}",
+                f"{row['store_mb']:.1f}",
+                f"{row['memory_mb']:.1f}",
+                f"{row['order_us']:.1f}",
+            )
+            for row in rows
+        ],
+    )
 
 
 def index_facts(folder: str, store: str, threads: int) -> dict[str, float]:
@@ -150,9 +153,19 @@ def scale_clips(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
             facts[name] = {value: len(index) / each.middle for value, each in times.items()}
             cpu = {value: each.middle_cpu / len(index) * 1e3 for value, each in times.items()}
             facts[f"{name}_cpu_ms"] = cpu
-            rows = [(value, f"{rate:,.1f}", f"{cpu[value]:.2f}") for value, rate in facts[name].items()]
-            print(f"\n{table((name, 'clips/s', 'CPU ms a clip'), rows)}")
+    print("\n" + "\n\n".join(clips_tables(facts)))
     return facts
+
+
+def clips_tables(facts: dict[str, dict[str, float]]) -> list[str]:
+    """Clips a second, a table for each thing that was changed."""
+    return [
+        table(
+            (name, "clips/s", "CPU ms a clip"),
+            [(value, f"{rate:,.1f}", f"{facts[f'{name}_cpu_ms'][value]:.2f}") for value, rate in facts[name].items()],
+        )
+        for name in ("num_frames", "image_size", "workers")
+    ]
 
 
 def run_epoch(ds: Any) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 import clipfeed as cf
-from clipfeed.bench import Advice, FitWait, Rate
+from clipfeed.bench import Advice, FitWait, Rate, trials
 from clipfeed.bench.advice import advise_cache, advise_transcode, advise_workers
 from clipfeed.bench.stages import DeliveryTimer, pass_stages, stage_times
-from clipfeed.bench.trials import linked_videos, try_cache
+from clipfeed.bench.trials import TranscodeTrial, linked_videos, try_cache, try_transcode
 from clipfeed.clock import STAGES
 from clipfeed.deliver import Delivery
 from clipfeed.load import pack_bytes
@@ -128,7 +128,7 @@ def test_damaged_videos_are_measured_as_they_are(tmp_path: Path) -> None:
 def test_progress_ends_where_it_said_it_would(root: Path) -> None:
     seen: list[tuple[int, int]] = []
     cf.bench_directory(root, clips=CLIPS, options=QUICK, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert seen == [(number, 5) for number in range(1, 6)]
 
 
 @pytest.mark.parametrize("wrong", [{"num_videos": 0}, {"num_passes": 0}, {"format": "jpeg"}])
@@ -241,6 +241,25 @@ def test_the_bytes_of_a_cache_are_those_of_the_whole_folder(root: Path) -> None:
     assert show_bytes(needed) in cache.reason
 
 
+# Re-encoding on trial
+
+
+def test_re_encoding_is_tried_on_two_videos_and_leaves_nothing_behind(
+    index: cf.VideoIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    trial = try_transcode(cf.VideoDataset(index, CLIPS, batch_size=4, seed=1), num_passes=1)
+    assert trial is not None
+    assert trial.num_videos == 2
+    assert min(trial.seconds_before, trial.seconds_after, trial.bytes_before, trial.bytes_after) > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_large_videos_are_not_re_encoded_for_a_look(index: cf.VideoIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "_MOST_PIXELS", 1.0)
+    assert try_transcode(cf.VideoDataset(index, CLIPS, seed=1), num_passes=1) is None
+
+
 # Advice
 
 
@@ -272,8 +291,12 @@ def test_more_threads_help_where_cores_lie_idle() -> None:
 
 
 def test_reencoding_is_judged_by_the_time_of_a_clip() -> None:
-    advice = advise_transcode(0.1, 0.02, 2, (4_000_000, 1_000_000))
+    trial = TranscodeTrial(
+        num_videos=2, seconds_before=0.1, seconds_after=0.02, bytes_before=4_000_000, bytes_after=1_000_000
+    )
+    advice = advise_transcode(trial)
     assert (advice.helps, advice.gain) == (True, pytest.approx(5))
     assert "2 videos" in advice.reason
     assert "1.0 MB in place of 4.0 MB" in advice.reason
-    assert not advise_transcode(0.1, 0.1, 1, (1, 1)).helps
+    assert not advise_transcode(replace(trial, seconds_after=0.1)).helps
+    assert advise_transcode(None).gain is None

@@ -4,7 +4,7 @@
     stages    one thread's time, stage by stage, through the package's own code
     speed     clips a second, with one thread and with all, and from a cache
     fitting   how long a real `fit` waits for its data
-    trials    a cache, tried on the same videos in a temporary folder
+    trials    a cache and re-encoding, tried on the same videos in a temporary folder
     advice    what would help, each with the figure behind it
     run       all of it on a folder: `bench_directory`
 

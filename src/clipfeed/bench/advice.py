@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from clipfeed.bench.report import Advice, FitWait, Rate
+from clipfeed.bench.trials import TranscodeTrial
 from clipfeed.sizes import show_bytes
 
 __all__ = ["advise_cache", "advise_transcode", "advise_workers"]
@@ -47,19 +48,16 @@ def advise_workers(rates: Mapping[str, Rate], cores: int) -> Advice:
     return Advice(what="workers", helps=gain > _WORTH_IT, gain=gain, reason=reason)
 
 
-def advise_transcode(before: float, after: float, num_videos: int, sizes: tuple[int, int]) -> Advice:
-    """Say what re-encoding would do.
-
-    Args:
-        before: Seconds a clip from the videos as they are.
-        after: Seconds a clip from the same videos re-encoded.
-        num_videos: How many were re-encoded to see.
-        sizes: Their bytes before and after.
-    """
-    gain = before / after
+def advise_transcode(trial: TranscodeTrial | None) -> Advice:
+    """Say what re-encoding would do; None where it was not tried."""
+    if trial is None:
+        reason = "not tried: the videos are so large that it would take long, or cannot be re-encoded"
+        return Advice(what="transcode", helps=False, gain=None, reason=reason)
+    gain = trial.seconds_before / trial.seconds_after
     reason = (
-        f"{num_videos} {'video' if num_videos == 1 else 'videos'} re-encoded for a look: {after * 1e3:.1f} ms a clip "
-        f"in place of {before * 1e3:.1f} in one thread, {show_bytes(sizes[1])} in place of {show_bytes(sizes[0])}"
+        f"{trial.num_videos} {'video' if trial.num_videos == 1 else 'videos'} re-encoded for a look: "
+        f"{trial.seconds_after * 1e3:.1f} ms a clip in place of {trial.seconds_before * 1e3:.1f} in one thread, "
+        f"{show_bytes(trial.bytes_after)} in place of {show_bytes(trial.bytes_before)}"
     )
     return Advice(what="transcode", helps=gain > _WORTH_IT, gain=gain, reason=reason)
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clipfeed._types import StrPath
-from clipfeed.bench.advice import advise_cache, advise_workers
+from clipfeed.bench.advice import advise_cache, advise_transcode, advise_workers
 from clipfeed.bench.fitting import measure_fit
 from clipfeed.bench.report import BenchReport, FitWait, MeasuredStage
 from clipfeed.bench.speed import pass_seconds, rate_of
 from clipfeed.bench.stages import DeliveryTimer, pass_stages, stage_times
-from clipfeed.bench.trials import try_cache
+from clipfeed.bench.trials import try_cache, try_transcode
 from clipfeed.dataset import Limits, VideoDataset
 from clipfeed.deliver import Delivery, Format, require_format
 from clipfeed.deliver.frameworks import keras_backend
@@ -110,6 +110,8 @@ def bench_directory(
         rates["cache"] = kept.rate
         fits += () if kept.fit is None else (kept.fit,)
     steps.done()
+    transcoded = try_transcode(ds, options.num_passes)
+    steps.done()
     num_clips = timings.num_clips
     return BenchReport(
         root=whole.root,
@@ -127,7 +129,11 @@ def bench_directory(
         rates=tuple(rates.values()),
         fits=fits,
         fit_missing=fit_missing,
-        advice=(advise_cache(rates, fits, pack_bytes(whole, ds.spec)), advise_workers(rates, usable_cores())),
+        advice=(
+            advise_cache(rates, fits, pack_bytes(whole, ds.spec)),
+            advise_workers(rates, usable_cores()),
+            advise_transcode(transcoded),
+        ),
         failures=ds.ledger.failures,
     )
 
@@ -212,7 +218,7 @@ class _Steps:
 
     def __init__(self, options: BenchOptions, progress: Callable[[int, int], None] | None) -> None:
         self._num_done = 0
-        self._num_steps = options.num_passes + 3  # the pass that warms up, `fit`, and the trial of a cache
+        self._num_steps = options.num_passes + 4  # the pass that warms up, `fit`, and the two trials
         self._progress = progress
 
     def done(self) -> None:

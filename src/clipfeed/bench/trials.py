@@ -6,11 +6,12 @@ re-encoding takes a whole folder. Nothing is written beside the data or into the
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -25,8 +26,13 @@ from clipfeed.index import build_index
 from clipfeed.learn.models import ModelName
 from clipfeed.records import VideoIndex
 from clipfeed.storage import local_path
+from clipfeed.transcode import transcode_directory
 
-__all__ = ["CacheTrial", "linked_videos", "try_cache"]
+__all__ = ["CacheTrial", "TranscodeTrial", "linked_videos", "try_cache", "try_transcode"]
+
+_SHORT_SIDE = 256  # pixels; what `transcode_directory` makes unless it is told otherwise
+_NUM_TRANSCODED = 2
+_MOST_PIXELS = 1.5e9  # of all frames together; more would take some ten seconds a core to re-encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,25 @@ class CacheTrial:
 
     rate: Rate
     fit: FitWait | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscodeTrial:
+    """What re-encoding did for some videos.
+
+    Attributes:
+        num_videos: How many were re-encoded.
+        seconds_before: One thread's time for a clip of the videos as they are.
+        seconds_after: The same of the results.
+        bytes_before: Size of the videos.
+        bytes_after: Size of the results.
+    """
+
+    num_videos: int
+    seconds_before: float
+    seconds_after: float
+    bytes_before: int
+    bytes_after: int
 
 
 @contextmanager
@@ -87,3 +112,48 @@ def try_cache(ds: VideoDataset, num_passes: int, model: ModelName | None) -> Cac
         seconds = [pass_seconds(kept, epoch) for epoch in range(2 + num_passes)][2:]
         fit = None if model is None else measure_fit("cache", kept, model, len(index.class_names or ()))
         return CacheTrial(rate=rate_of("cache", kept, seconds, opens_files=False), fit=fit)
+
+
+def try_transcode(ds: VideoDataset, num_passes: int) -> TranscodeTrial | None:
+    """Re-encode a few middling videos of a dataset, and compare the time of clips before and after.
+
+    Args:
+        ds: The videos to choose from, and how clips are made of them.
+        num_passes: Timed passes over both in turn, after one that is not counted.
+
+    Returns:
+        None where the videos are so large that trying would take long, or nothing came out.
+    """
+    chosen = _middling(ds.index)
+    if not len(chosen):
+        return None
+    with linked_videos(chosen) as (folder, index):
+        made = transcode_directory(
+            folder / "videos", folder / "small", short_side=max(_SHORT_SIDE, *ds.spec.size), index=folder / "index"
+        )
+        if made.left_out:
+            return None
+        limits = replace(ds.limits, workers=1)
+        both = [
+            VideoDataset(each, ds.spec, batch_size=ds.batch_size, training=False, seed=0, limits=limits)
+            for each in (index, build_index(folder / "small", index=folder / "index"))
+        ]
+        seconds = [[pass_seconds(each, 0) for each in both] for _ in range(1 + num_passes)][1:]
+        before, after = (statistics.median(times) / len(index) for times in zip(*seconds, strict=True))
+        return TranscodeTrial(
+            num_videos=len(index),
+            seconds_before=before,
+            seconds_after=after,
+            bytes_before=made.bytes_before,
+            bytes_after=made.bytes_after,
+        )
+
+
+def _middling(index: VideoIndex) -> VideoIndex:
+    """Choose videos of about the median number of pixels in all frames; none if those are too many."""
+    columns, rows = index.columns, index.rows
+    pixels = columns.widths[rows].astype(np.float64) * columns.heights[rows] * columns.num_frames[rows]
+    order = np.argsort(pixels, kind="stable")
+    first = max(0, (len(order) - _NUM_TRANSCODED) // 2)
+    chosen = np.sort(order[first : first + _NUM_TRANSCODED])
+    return index.select(chosen if pixels[chosen].sum() <= _MOST_PIXELS else chosen[:0])
