@@ -226,14 +226,14 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert int(done.stdout) < 150_000  # KiB, as Linux counts
 
 
-@pytest.mark.parametrize("chunk_frames", [0, -3])
-def test_a_chunk_of_no_frames_is_refused_at_once(record: VideoRecord, chunk_frames: int) -> None:
-    with pytest.raises(ValueError, match=f"chunk_frames={chunk_frames}: expected at least 1"):
-        PlainDecoder().decode_chunks(make_plan(record, [0]), make_geometry(record), chunk_frames=chunk_frames)
+@pytest.mark.parametrize("frames_at_once", [0, -3])
+def test_a_chunk_of_no_frames_is_refused_at_once(record: VideoRecord, frames_at_once: int) -> None:
+    with pytest.raises(ValueError, match=f"frames_at_once={frames_at_once}: expected at least 1"):
+        PlainDecoder().decode_chunks(make_plan(record, [0]), make_geometry(record), frames_at_once=frames_at_once)
 
 
 def test_the_memory_of_a_chunk_is_used_again(record: VideoRecord) -> None:
-    chunks = list(PlainDecoder().decode_chunks(make_plan(record, range(61)), make_geometry(record), chunk_frames=8))
+    chunks = list(PlainDecoder().decode_chunks(make_plan(record, range(61)), make_geometry(record), frames_at_once=8))
     assert [len(chunk.frames) for chunk in chunks] == [8] * 7 + [5]
     assert all(np.shares_memory(chunk.frames, chunks[0].frames) for chunk in chunks)
 
@@ -251,7 +251,7 @@ def test_time_is_counted_anew_for_each_chunk_and_not_between_two(
 
     monkeypatch.setattr(OpenVideo, "decode", slowly)
     decoder, plan, geometry = PlainDecoder(timeout_seconds=20), make_plan(record, range(61)), make_geometry(record)
-    for _ in decoder.decode_chunks(plan, geometry, chunk_frames=8):
+    for _ in decoder.decode_chunks(plan, geometry, frames_at_once=8):
         now[0] += 100.0
     with pytest.raises(DecodeError, match="took longer than 20 s"):
-        list(decoder.decode_chunks(plan, geometry, chunk_frames=40))
+        list(decoder.decode_chunks(plan, geometry, frames_at_once=40))

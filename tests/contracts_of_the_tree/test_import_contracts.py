@@ -17,7 +17,7 @@ CONTRACTS = {
 
 # The rooms that may know a framework, by themselves or through `deliver`.
 MAY_KNOW_A_FRAMEWORK = {"deliver", "learn", "api", "forecast", "bench", "demo", "cli"}
-MAY_KNOW_PYAV = {"_ffmpeg", "probe", "decode", "testing"}
+MAY_KNOW_PYAV = {"_ffmpeg", "_jpeg", "probe", "decode", "testing"}
 
 
 def test_every_contract_is_kept() -> None:

@@ -24,9 +24,10 @@ def test_public_names_are_the_promised_ones() -> None:
     assert clipfeed.__all__ == sorted(
         [
             "AtRate", "Batch", "BenchOptions", "BudgetError", "Cache", "CacheError", "CacheWarning", "ClipSpec",
-            "ClipfeedError", "DecodeError", "Dense", "EpochSync", "ErrorPolicy", "Failure", "Forecast", "LayoutError", "LeakError", "Limits", "MissingDependencyError", "ProbeError",
-            "Segments", "StaleIndexError", "Stride", "Uniform", "VideoDataset", "VideoIndex", "VideoInfo",
-            "VideoRecord", "__version__", "bench_directory", "build_index", "check_videos",
+            "ClipfeedError", "DecodeError", "Dense", "EpochSync", "ErrorPolicy", "Failure",
+            "Forecast", "LayoutError", "LeakError", "Limits", "MissingDependencyError", "ProbeError", "Segments",
+            "StaleIndexError", "Stride", "Uniform", "VideoDataset", "VideoIndex", "VideoInfo", "VideoRecord",
+            "__version__", "bench_directory", "build_index", "check_videos",
             "find_videos", "forecast_directory", "kfold_index", "learn", "load_video",
             "split_index", "testing", "to_keras", "to_numpy", "to_tensorflow", "transcode_directory",
             "video_dataset_from_directory",

@@ -59,19 +59,19 @@ class Decoder(Protocol):
             StaleIndexError: If the file is gone or is not the one that was indexed.
         """
 
-    def decode_chunks(self, plan: ClipPlan, geometry: Geometry, *, chunk_frames: int = 32) -> Iterator[DecodedFrames]:
+    def decode_chunks(self, plan: ClipPlan, geometry: Geometry, *, frames_at_once: int = 32) -> Iterator[DecodedFrames]:
         """Give the frames of the plan in chunks, from one pass; for videos too long to be in memory as a whole.
 
         Args:
             plan: Which frames of which video; they come in the video's order, each once, whatever the plan's.
             geometry: As for `decode`.
-            chunk_frames: Frames in a chunk, at least 1; the last chunk may have fewer.
+            frames_at_once: Frames in a chunk, at least 1; the last chunk may have fewer.
 
         Returns:
             One chunk after the other. The frames of a chunk are overwritten when the next one is asked for.
 
         Raises:
-            ValueError: If `chunk_frames` is below 1; at once.
+            ValueError: If `frames_at_once` is below 1; at once.
             DecodeError: As for `decode`; when the chunk that lacks a frame is asked for.
             StaleIndexError: As for `decode`; when the first chunk is asked for.
         """

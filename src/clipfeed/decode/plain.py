@@ -85,19 +85,19 @@ class PlainDecoder:
                 out[place], is_damaged[place] = out[place_of[index]], is_damaged[place_of[index]]
         return DecodedFrames(frames=out, is_damaged=is_damaged)
 
-    def decode_chunks(self, plan: ClipPlan, geometry: Geometry, *, chunk_frames: int = 32) -> Iterator[DecodedFrames]:
+    def decode_chunks(self, plan: ClipPlan, geometry: Geometry, *, frames_at_once: int = 32) -> Iterator[DecodedFrames]:
         """Give the frames of the plan in chunks, from one pass (see `Decoder.decode_chunks`).
 
         Memory is bounded by one chunk. The time limit counts anew for each; time between two chunks is not counted.
         """
-        if chunk_frames < 1:
-            raise ValueError(f"chunk_frames={chunk_frames!r}: expected at least 1")
-        return self._chunks(plan, geometry, chunk_frames)
+        if frames_at_once < 1:
+            raise ValueError(f"frames_at_once={frames_at_once!r}: expected at least 1")
+        return self._chunks(plan, geometry, frames_at_once)
 
-    def _chunks(self, plan: ClipPlan, geometry: Geometry, chunk_frames: int) -> Iterator[DecodedFrames]:
+    def _chunks(self, plan: ClipPlan, geometry: Geometry, frames_at_once: int) -> Iterator[DecodedFrames]:
         check_unchanged(plan.record)
         indices = set(plan.frame_indices.tolist())
-        size, num_left, num_had = min(chunk_frames, len(indices)), len(indices), 0
+        size, num_left, num_had = min(frames_at_once, len(indices)), len(indices), 0
         frames = np.empty((size, *geometry.turned_size, geometry.num_channels), np.uint8)
         is_damaged = np.zeros(size, np.bool_)
         # Not the thread's reformatter: a chunk may be asked for by another thread than the one before.

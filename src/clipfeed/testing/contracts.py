@@ -151,24 +151,24 @@ class DecoderTests:
         decoded = self._decode(record, range(num_shown))
         assert decoded.is_damaged.dtype == np.bool_
         assert 0 < decoded.num_corrupt == np.count_nonzero(decoded.is_damaged) < num_shown
-        chunks = list(self._chunks(record, range(num_shown), chunk_frames=50))
+        chunks = list(self._chunks(record, range(num_shown), frames_at_once=50))
         assert [flag for chunk in chunks for flag in chunk.is_damaged.tolist()] == decoded.is_damaged.tolist()
 
     def test_chunks_give_each_planned_frame_once_in_the_videos_order(self, kind: VideoKind, tmp_path: Path) -> None:
         record = make_record(kind.write(tmp_path), num_frames=kind.num_frames)
         last, middle = kind.num_frames - 1, kind.num_frames // 2
-        for indices, chunk_frames in ((range(kind.num_frames), 16), ([last, 0, middle, 0], 2), ([middle], 99)):
+        for indices, frames_at_once in ((range(kind.num_frames), 16), ([last, 0, middle, 0], 2), ([middle], 99)):
             wanted = sorted(set(indices))
             whole = self._decode(record, wanted, size=(64, 64)).frames
             # Only what is copied lasts: the decoder may use a chunk's memory for the next one.
-            chunks = [chunk.frames.copy() for chunk in self._chunks(record, indices, (64, 64), chunk_frames)]
-            assert max(map(len, chunks)) <= chunk_frames
+            chunks = [chunk.frames.copy() for chunk in self._chunks(record, indices, (64, 64), frames_at_once)]
+            assert max(map(len, chunks)) <= frames_at_once
             assert np.array_equal(np.concatenate(chunks), whole)
             assert read_frame_numbers(whole).tolist() == [kind.numbers[index] for index in wanted]
 
     def test_chunks_end_with_an_error_where_a_frame_is_missing(self, tmp_path: Path) -> None:
         path = write_numbered_video(tmp_path / "a.mp4", num_frames=20)
-        chunks = self._chunks(make_record(path, num_frames=24), range(24), chunk_frames=8)
+        chunks = self._chunks(make_record(path, num_frames=24), range(24), frames_at_once=8)
         assert [read_frame_numbers(next(chunks).frames)[0] for _ in range(2)] == [0, 8]
         try:
             surplus = next(chunks)
@@ -197,7 +197,7 @@ class DecoderTests:
         record = make_record(write_numbered_video(tmp_path / "a.mp4", num_frames=9), num_frames=9)
         decoder = self.make_decoder()
         before = _open_files()
-        unfinished = self._chunks(record, range(9), chunk_frames=2)
+        unfinished = self._chunks(record, range(9), frames_at_once=2)
         next(unfinished)
         del unfinished
         for _ in range(3):
@@ -225,10 +225,10 @@ class DecoderTests:
         record: VideoRecord,
         indices: Sequence[int],
         size: tuple[int, int] | None = None,
-        chunk_frames: int = 32,
+        frames_at_once: int = 32,
     ) -> Iterator[DecodedFrames]:
         plan, geometry = make_plan(record, indices), make_geometry(record, size)
-        return self.make_decoder().decode_chunks(plan, geometry, chunk_frames=chunk_frames)
+        return self.make_decoder().decode_chunks(plan, geometry, frames_at_once=frames_at_once)
 
     def _error(self, record: VideoRecord, indices: Sequence[int]) -> DecodeError | StaleIndexError:
         try:
