@@ -35,10 +35,10 @@ class RightDecoder:
             out[:] = frames
         return DecodedFrames(frames=frames if out is None else out, is_damaged=is_corrupt[plan.frame_indices])
 
-    def decode_chunks(self, plan, geometry, *, chunk_frames=32):
+    def decode_chunks(self, plan, geometry, *, frames_at_once=32):
         indices = np.unique(plan.frame_indices)
-        for start in range(0, len(indices), chunk_frames):
-            yield self.decode(replace(plan, frame_indices=indices[start : start + chunk_frames]), geometry)
+        for start in range(0, len(indices), frames_at_once):
+            yield self.decode(replace(plan, frame_indices=indices[start : start + frames_at_once]), geometry)
 
     def frames(self, path, limit):
         shown = []
@@ -130,21 +130,21 @@ class BelievesAnyFile(RightDecoder):
 
 
 class GivesChunksInThePlansOrder(RightDecoder):
-    def decode_chunks(self, plan, geometry, *, chunk_frames=32):
-        for start in range(0, len(plan.frame_indices), chunk_frames):
-            part = plan.frame_indices[start : start + chunk_frames]
+    def decode_chunks(self, plan, geometry, *, frames_at_once=32):
+        for start in range(0, len(plan.frame_indices), frames_at_once):
+            part = plan.frame_indices[start : start + frames_at_once]
             yield self.decode(replace(plan, frame_indices=part), geometry)
 
 
 class GivesOneChunk(RightDecoder):
-    def decode_chunks(self, plan, geometry, *, chunk_frames=32):
-        return super().decode_chunks(plan, geometry, chunk_frames=10_000)
+    def decode_chunks(self, plan, geometry, *, frames_at_once=32):
+        return super().decode_chunks(plan, geometry, frames_at_once=10_000)
 
 
 class EndsChunksEarly(RightDecoder):
-    def decode_chunks(self, plan, geometry, *, chunk_frames=32):
+    def decode_chunks(self, plan, geometry, *, frames_at_once=32):
         with suppress(DecodeError):
-            yield from super().decode_chunks(plan, geometry, chunk_frames=chunk_frames)
+            yield from super().decode_chunks(plan, geometry, frames_at_once=frames_at_once)
 
 
 class DoesNotPickle(RightDecoder):
