@@ -7,6 +7,7 @@ made, for want of space or permission, is said once and decoded each time.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import time
@@ -38,6 +39,7 @@ _JPEG_SHARE = Fraction(1, 4)  # of the raw bytes, at 64 x 64; less for larger pi
 _MEMORY_SHARE = Fraction(1, 2)  # of what is available, where nobody says
 _STALE_SECONDS = 3600  # reserving space takes less
 _TRIES = 3
+_MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS)  # as somebody wanted it: no news
 
 # What datasets of this process have open, by (folder, device, inode): descriptors are few, and parts may be many.
 _SHARED_PARTS: weakref.WeakValueDictionary[tuple[Path, int, int], Part] = weakref.WeakValueDictionary()
@@ -95,6 +97,8 @@ def open_pack(cache: Cache, key: PackKey, entries: Entries) -> OpenedPack:
         is_writable = False
         if not _is_folder(folder):
             return _nothing(cache, folder, error, notes)
+        if error.errno not in _MAY_NOT_WRITE:
+            _warn(f"{folder}: nothing more is cached, {error.strerror or error}")
     with hold:
         opened = _open_jpeg if cache.codec == "jpeg" else _open_raw
         try:
@@ -106,8 +110,12 @@ def open_pack(cache: Cache, key: PackKey, entries: Entries) -> OpenedPack:
 
 
 def _nothing(cache: Cache, folder: Path, error: OSError, notes: tuple[str, ...]) -> OpenedPack:
-    warnings.warn(f"{cache.folder}: nothing is cached, {error.strerror or error}", CacheWarning, stacklevel=3)
+    _warn(f"{cache.folder}: nothing is cached, {error.strerror or error}")
     return OpenedPack(pack=None, place=str(folder), num_bytes=0, notes=notes)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, CacheWarning, stacklevel=3)
 
 
 def _is_folder(path: Path) -> bool:
@@ -222,17 +230,13 @@ def _add_part(folder: Path, key: PackKey, missing: Entries, limit: int | None) -
         left = show_bytes(room.num_bytes)
         notes.append(f"{len(missing) - len(fitting)} videos stay uncached: {room.reason} leaves {left}")
         if room.is_disk_full:
-            warnings.warn(
-                f"{folder}: the disk has no room for all videos, the rest is decoded each time",
-                CacheWarning,
-                stacklevel=2,
-            )
+            _warn(f"{folder}: the disk has no room for all videos, the rest is decoded each time")
     if not len(fitting):
         return [], notes
     try:
         return [_open_part(create_part(folder, key, missing.take(fitting)), key)], notes
     except (OSError, PartDamagedError) as error:
-        warnings.warn(f"{folder}: nothing more is cached, {error}", CacheWarning, stacklevel=2)
+        _warn(f"{folder}: nothing more is cached, {error}")
         return [], notes
 
 
@@ -242,13 +246,14 @@ def _open_parts(folder: Path, key: PackKey, *, may_remove: bool) -> list[Part]:
     for place in sorted(place for place in folder.glob("part-*") if place.is_dir()):
         try:
             parts.append(_open_part(place, key))
-            parts[-1].repair_header()
+            with contextlib.suppress(OSError):  # frames are read without it
+                parts[-1].repair_header()
         except PartDamagedError as error:
-            warnings.warn(f"{place}: is not what was written, {error}; it is made again", CacheWarning, stacklevel=2)
+            _warn(f"{place}: is not what was written, {error}; it is made again")
             if may_remove:
                 shutil.rmtree(place, ignore_errors=True)
         except OSError as error:
-            warnings.warn(f"{place}: cannot be opened, {error}; it is not used", CacheWarning, stacklevel=2)
+            _warn(f"{place}: cannot be opened, {error}; it is not used")
     return parts
 
 
