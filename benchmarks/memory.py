@@ -7,16 +7,22 @@ Memory is RssAnon + RssShmem of the process and its children (touched pages of f
 `malloc_trim`. A process of its own a figure. The baseline is the process after its imports and, where a model is
 fitted, after one step of that model on zeros; what the index takes counts. Folders of as many names as are asked for
 are made of hard links to the videos of FOLDER.
+
+The long fit runs with MALLOC_MMAP_THRESHOLD_=65536: large arrays are then mapped and unmapped, so that memory measured
+is memory held. With glibc's own settings freed float batches stay on its heaps, out of reach of `malloc_trim`, and the
+figure climbs to a plateau, by 4 MB an epoch at first and by 120 MB in all (100 clips, measured with glibc 2.36).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +32,7 @@ from common import anonymous_bytes, machine_facts, table, videos_in, write_json
 from trees import link_tree
 
 SHAPE = (20, 64, 64, 3)
+MAPPED = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
 def main() -> None:
@@ -77,7 +84,7 @@ def fit_growth(arguments: argparse.Namespace) -> dict[str, Any]:
     """Memory after each epoch of a long fit with a cache, and its growth an epoch after the second."""
     with tempfile.TemporaryDirectory() as scratch:
         tree = link_tree(Path(scratch) / "tree", videos_in(arguments.folder, 8), arguments.videos)
-        facts = call_child(tree, "fit", "--epochs", str(arguments.epochs))
+        facts = call_child(tree, "fit", "--epochs", str(arguments.epochs), environment=MAPPED)
     above = facts["above_mb"]
     facts["growth_mb_per_epoch"] = (above[-1] - above[1]) / max(1, len(above) - 2)
     print(f"above the baseline after each epoch, MB: {', '.join(f'{value:.1f}' for value in above)}")
@@ -85,10 +92,11 @@ def fit_growth(arguments: argparse.Namespace) -> dict[str, Any]:
     return facts
 
 
-def call_child(folder: Path, what: str, *options: str) -> dict[str, Any]:
+def call_child(folder: Path, what: str, *options: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Run one measurement in a process of its own."""
     command = [sys.executable, __file__, str(folder), "--child", what, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    env = {**os.environ, **(environment or {})}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])
