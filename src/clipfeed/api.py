@@ -16,7 +16,7 @@ import numpy as np
 
 from clipfeed._types import ColorMode, DataFormat, Interpolation, LabelMode, ShortVideos, StrPath
 from clipfeed.cache import Cache, cache_of
-from clipfeed.dataset import Limits, VideoDataset, checked_batch_size, checked_seed, errors_for
+from clipfeed.dataset import Limits, VideoDataset, checked_batch_size, errors_for
 from clipfeed.decode import DecoderName
 from clipfeed.deliver import Delivery, Format, check_num_classes, deliver, require_format
 from clipfeed.errors import LayoutError
@@ -32,6 +32,7 @@ from clipfeed.records import (
     check_choice,
     checked_flag,
     checked_path,
+    checked_seed,
 )
 from clipfeed.split import Groups, check_groups, describe_split, split_index
 from clipfeed.transform import aspect_of

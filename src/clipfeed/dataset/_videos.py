@@ -11,7 +11,6 @@ import math
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ import numpy as np
 from clipfeed._types import IndexArray, MaskArray
 from clipfeed.batch import BatchRows
 from clipfeed.cache import Cache
+from clipfeed.dataset._limits import Limits, checked_batch_size, errors_for, without_short_videos
 from clipfeed.decode import Decoder, DecoderName, make_decoder
 from clipfeed.errors import BudgetError, ClipfeedError, DecodeError
 from clipfeed.index import remember_failure
@@ -27,41 +27,27 @@ from clipfeed.ledger import ErrorPolicy, Ledger
 from clipfeed.load import KeptFrames, Slot, keep_frames, load_clip
 from clipfeed.order import Order
 from clipfeed.prefetch import run_ahead, thread_count
-from clipfeed.records import Batch, Clip, ClipPlan, ClipSpec, Failure, VideoIndex, VideoRecord, checked_flag
-from clipfeed.sample import clip_generator, plan_clip, policy_of, shortfall_of, usable_mask
+from clipfeed.records import (
+    Batch,
+    Clip,
+    ClipPlan,
+    ClipSpec,
+    Failure,
+    VideoIndex,
+    VideoRecord,
+    checked_flag,
+    checked_seed,
+)
+from clipfeed.sample import clip_generator, plan_clip, policy_of
 from clipfeed.sizes import parse_bytes, show_bytes
 
-__all__ = ["Limits", "VideoDataset"]
+__all__ = ["VideoDataset"]
 
 # A decoder keeps its reference pictures and the one being converted; H.264 at its usual levels holds 4 to 6.
 _NATIVE_FRAMES_PER_WORKER = 8
 _BYTES_PER_NATIVE_PIXEL = 1.5  # 4:2:0, 8 bits
 _FRAMES_KEPT_AT_ONCE = 32  # resized ones that a worker holds while it decodes all frames of a video to keep them
 _MAX_BATCHES_AHEAD = 4  # more only delays an early end: decoding that is slower than training is never ahead
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a dataset may use while it is iterated; an idle one holds nothing.
-
-    Args:
-        memory_budget: Bytes of batches ahead plus frames in work, as an int or a text such as "512MB".
-        workers: Decoding threads, one FFmpeg thread each; None for the cores this process may use.
-        timeout_seconds: Longest time that one clip may take to decode before it counts as failed.
-
-    Raises:
-        ValueError: For a budget or a number of workers that cannot be.
-    """
-
-    memory_budget: int | str = "512MB"
-    workers: int | None = None
-    timeout_seconds: float = 60.0
-
-    def __post_init__(self) -> None:
-        parse_bytes("memory_budget", self.memory_budget)
-        thread_count(self.workers)
-        if not self.timeout_seconds > 0:
-            raise ValueError(f"timeout_seconds={self.timeout_seconds!r}: expected a number of seconds above 0")
 
 
 class VideoDataset:
@@ -439,68 +425,6 @@ class _Clips:
         if self._at_hand.popleft():
             return None
         return self._waiting.popleft() if self._waiting else next(self._made)
-
-
-def checked_batch_size(batch_size: int | None) -> int | None:
-    """Give the batch size back if it is one.
-
-    Raises:
-        ValueError: For anything but None or a whole number of at least 1.
-    """
-    whole = isinstance(batch_size, int | np.integer) and not isinstance(batch_size, bool)
-    if batch_size is not None and not (whole and batch_size >= 1):
-        raise ValueError(f"batch_size={batch_size!r}: expected a whole number of at least 1, or None for single clips")
-    return None if batch_size is None else int(batch_size)
-
-
-def checked_seed(seed: int) -> int:
-    """Give the seed back if it is one.
-
-    Raises:
-        ValueError: For anything but a whole number.
-    """
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
-        raise ValueError(f"seed={seed!r}: expected a whole number, or None to draw one")
-    return int(seed)
-
-
-def errors_for(errors: Literal["auto"] | ErrorPolicy, *, training: bool, batch_size: int | None) -> ErrorPolicy:
-    """Say what happens to a clip that cannot be delivered: "auto" skips in training batches and raises elsewhere.
-
-    Raises:
-        ValueError: For another value, or for skipping where there is no batch to leave a clip out of.
-    """
-    if isinstance(errors, ErrorPolicy):
-        if batch_size is None and errors.on_error == "skip":
-            raise ValueError(
-                'errors=ErrorPolicy(on_error="skip") needs batches to leave a clip out of; batch_size is None'
-            )
-        return errors
-    if not isinstance(errors, str) or errors != "auto":
-        raise ValueError(f'errors={errors!r}: expected "auto" or cf.ErrorPolicy(...)')
-    return ErrorPolicy(on_error="skip" if training and batch_size is not None else "raise")
-
-
-def without_short_videos(index: VideoIndex, spec: ClipSpec) -> tuple[VideoIndex, tuple[Failure, ...]]:
-    """Keep the videos that are long enough for a clip, and name the others.
-
-    Raises:
-        ValueError: If videos are too short and `spec.short_videos` is "error".
-    """
-    usable = usable_mask(index, spec)
-    if usable.all() and len(index):
-        return index, ()
-    records = index.records
-    short = tuple(filter(None, (shortfall_of(records[int(place)], spec) for place in np.flatnonzero(~usable))))
-    listed = "".join(f"\n  {failure.path}: {failure.reason}" for failure in short[:10])
-    if spec.short_videos == "error":
-        raise ValueError(f'short_videos="error" and {len(short)} videos are too short:{listed}')
-    if not usable.any():
-        raise ValueError(
-            f"none of the {len(index)} videos is long enough for num_frames={spec.num_frames}:{listed}\n"
-            '  lower num_frames, or pass short_videos="repeat_last" or "wrap"'
-        )
-    return index.select(np.flatnonzero(usable)), short
 
 
 def _megabytes(num_bytes: int) -> str:
