@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clipfeed.cache.jpeg import JpegFiles, Jpegs, compress
+from clipfeed.cache.room import used_bytes
 from clipfeed.testing import make_frames
 
 NAME = bytes(range(16))
@@ -158,6 +160,21 @@ def test_threads_that_put_one_entry_leave_one_whole_file_and_never_show_half_of_
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(60)))
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
+
+
+def test_what_other_processes_write_is_seen_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jpegs, _ = make_jpegs(2)
+    monkeypatch.setattr("clipfeed.cache.jpeg._MEASURED_AGAIN", 3000)
+    measured = []
+    files = JpegFiles(tmp_path, 10_000, lambda: measured.append(1) or 10_000 - used_bytes(tmp_path))
+    (tmp_path / "written by others").write_bytes(b"x" * 6000)
+    num_put = 0
+    with contextlib.suppress(OSError):
+        for number in range(12):
+            files.put(b"%d" % number, jpegs)
+            num_put += 1
+    assert 0 < len(measured) < 6
+    assert 1 <= num_put <= 5
 
 
 def test_threads_together_stay_within_the_limit(tmp_path: Path) -> None:

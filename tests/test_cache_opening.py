@@ -334,6 +334,19 @@ def test_older_packs_make_room_but_not_those_in_use(tmp_path: Path) -> None:
     assert oldest.pack is not None
 
 
+def test_a_limit_that_was_lowered_removes_older_packs_though_nothing_is_missing(tmp_path: Path) -> None:
+    entries = make_entries([3] * 10)
+    keys = [make_pack_key(3, (32, 32, 3), number=str(number)) for number in range(3)]
+    for key in keys:
+        fill_all(open_pack(cf.Cache(tmp_path), key, entries), make_entries([]))
+    gc.collect()
+    size = used_bytes(tmp_path / keys[0].digest)
+    for share, left in ((4, keys), (2.5, keys[1:]), (0.5, keys[2:]), (0.5, keys[2:])):
+        opened = open_pack(cf.Cache(tmp_path, max_bytes=int(share * size)), keys[2], entries)
+        assert (opened.pack.find(entries) >= 0).all()  # what is there is never shortened
+        assert {pack.name for pack in find_packs(tmp_path)} == {key.digest for key in left}
+
+
 def test_a_disk_that_is_full_is_said_once_and_for_all_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = make_entries([3] * 4)
     usage = shutil.disk_usage(tmp_path)._replace(free=0)

@@ -625,3 +625,15 @@ def test_the_facade_says_what_a_cache_takes_and_refuses_what_is_none(
     (tmp_path / "file").touch()
     with pytest.raises(cf.CacheError, match="file: is no folder"):
         facade(root, tmp_path / "store", format="numpy", cache=tmp_path / "file")
+
+
+@pytest.mark.shared
+@BOTH
+@pytest.mark.parametrize("folder", ["hmdb51", "ucf101"])
+def test_genuine_clips_are_the_same_with_a_cache(
+    shared: Path, tmp_path: Path, folder: str, spec: cf.ClipSpec
+) -> None:
+    found = cf.build_index(shared / "clips" / folder, index=tmp_path / "store", labels=None)
+    plain = make(found, spec, None)
+    for _ in range(2):
+        assert_same_epochs(make(found, spec, tmp_path / "frames"), plain, epochs=range(1))

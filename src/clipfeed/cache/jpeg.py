@@ -12,6 +12,7 @@ import struct
 import threading
 import uuid
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,7 @@ SUFFIX = ".jpegs"
 
 _HEADER = struct.Struct("<4sII")
 _MAGIC = b"CFJ1"
+_MEASURED_AGAIN = 64 << 20  # bytes written, at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,11 +73,14 @@ class JpegFiles:
     Args:
         folder: The pack's folder.
         limit: Bytes that may be written.
+        measure: Gives that limit anew, now and then, since other processes write too; None if none does.
     """
 
-    def __init__(self, folder: Path, limit: int) -> None:
+    def __init__(self, folder: Path, limit: int, measure: Callable[[], int] | None = None) -> None:
         self._folder = folder
         self._left = limit
+        self._measure = measure
+        self._num_unmeasured = 0
         self._lock = threading.Lock()
 
     def get(self, identity: bytes) -> Jpegs | None:
@@ -89,10 +94,7 @@ class JpegFiles:
             OSError: If it cannot be written, or the limit is reached.
         """
         data, path = _pack(held), self._path(identity)
-        with self._lock:
-            if len(data) > self._left:
-                raise OSError(f"the room of {self._folder} is used up")
-            self._left -= len(data)
+        self._take(len(data))
         path.parent.mkdir(exist_ok=True)
         partial = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}.partial")
         try:
@@ -104,6 +106,15 @@ class JpegFiles:
     def has(self, identity: bytes) -> bool:
         """Tell whether an entry is there, whole or not."""
         return self._path(identity).is_file()
+
+    def _take(self, num_bytes: int) -> None:
+        with self._lock:
+            self._num_unmeasured += num_bytes
+            if self._measure is not None and self._num_unmeasured > max(_MEASURED_AGAIN, self._left // 8):
+                self._left, self._num_unmeasured = self._measure(), 0
+            if num_bytes > self._left:
+                raise OSError(f"the room of {self._folder} is used up")
+            self._left -= num_bytes
 
     def _path(self, identity: bytes) -> Path:
         name = entry_name(identity)

@@ -28,7 +28,7 @@ from clipfeed.cache.key import PackKey
 from clipfeed.cache.listing import write_listing
 from clipfeed.cache.pack import Lookup, Pack, RawPack
 from clipfeed.cache.part import Part, PartDamagedError, create_part, part_bytes
-from clipfeed.cache.room import choose_entries, hold_pack, make_room, making, mark_used, used_bytes
+from clipfeed.cache.room import choose_entries, hold_pack, left_bytes, make_room, making, mark_used, used_bytes
 from clipfeed.errors import BudgetError, CacheError, CacheWarning
 from clipfeed.machine import available_memory
 from clipfeed.sizes import show_bytes
@@ -206,7 +206,8 @@ def _open_jpeg(folder: Path, key: PackKey, entries: Entries, limit: int | None) 
     room = make_room(folder, max(0, estimate - used_bytes(folder)), limit)
     with contextlib.suppress(OSError):  # for people only; where there is no space, the first entry will say so
         write_listing(folder, entries)
-    pack = HeldPack(key, entries, JpegFiles(folder, room.num_bytes), codec="jpeg")
+    files = JpegFiles(folder, room.num_bytes, lambda: left_bytes(folder.parent, limit))
+    pack = HeldPack(key, entries, files, codec="jpeg")
     return pack, tuple(f"removed an older pack, {old}" for old in room.removed)
 
 
@@ -217,12 +218,12 @@ def _open_raw(folder: Path, key: PackKey, entries: Entries, limit: int | None) -
         parts = _open_parts(folder, key, may_remove=True)
         there = Lookup([part.identities for part in parts])
         missing = entries.take(np.flatnonzero(there.find(entries.identities) < 0))
-        more, notes = _add_part(folder, key, missing, limit) if len(missing) else ([], [])
+        more, notes = _add_part(folder, key, missing, limit) if len(missing) or limit is not None else ([], [])
     return RawPack(key, [*parts, *more]), tuple(notes)
 
 
 def _add_part(folder: Path, key: PackKey, missing: Entries, limit: int | None) -> tuple[list[Part], list[str]]:
-    """Make a part for the videos that no part has yet, or for as many of them as there is room for."""
+    """Make room, and a part for the videos that no part has yet, or for as many of them as there is room for."""
     room = make_room(folder, part_bytes(key, len(missing), int(missing.num_frames.sum())), limit)
     notes = [f"removed an older pack, {old}" for old in room.removed]
     fitting = choose_entries(missing, room.num_bytes, lambda rows, frames: part_bytes(key, rows, frames))

@@ -36,6 +36,7 @@ __all__ = [
     "hold_pack",
     "is_held",
     "last_used",
+    "left_bytes",
     "make_room",
     "making",
     "mark_used",
@@ -117,7 +118,12 @@ def make_room(pack: Path, num_bytes: int, limit: int | None) -> Room:
         if other != pack and _is_removed(other):
             removed.append(other)
             room = _room(folder, limit)
-    return replace(room, removed=tuple(removed))
+    return replace(room, num_bytes=max(0, room.num_bytes), removed=tuple(removed))
+
+
+def left_bytes(folder: Path, limit: int | None) -> int:
+    """Give the bytes that packs of a folder may take beside what all of them take now."""
+    return max(0, _room(folder, limit).num_bytes)
 
 
 def choose_entries(entries: Entries, num_bytes: int, bytes_of: Callable[[int, int], int]) -> IndexArray:
@@ -243,12 +249,13 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _room(folder: Path, limit: int | None) -> Room:
+    """Say what is left; below 0 where packs take more than the limit, which somebody has lowered."""
     free, total = _disk_usage(folder)
     left_on_disk = max(0, free - min(_RESERVE_BYTES, total // 20))
     if limit is not None:
         left = limit - sum(used_bytes(pack) for pack in find_packs(folder))
         if left < left_on_disk:
-            return Room(num_bytes=max(0, left), reason="max_bytes", is_disk_full=False)
+            return Room(num_bytes=left, reason="max_bytes", is_disk_full=False)
     return Room(num_bytes=left_on_disk, reason="the free space", is_disk_full=True)
 
 
