@@ -11,6 +11,7 @@ A row that needs a package which is absent says so. Nothing fails: it is no test
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
@@ -119,16 +120,19 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="few clips, few runs: a look, not a measurement")
     parser.add_argument("--only", help=f"some of {','.join(TARGETS)}")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, help="where the JSON goes; rows that it has and --only leaves out stay")
     arguments = parser.parse_args()
     names = arguments.only.split(",") if arguments.only else list(TARGETS)
     facts: dict[str, Any] = {"machine": machine_facts(*PACKAGES, "keras"), "threads": arguments.threads, "rows": {}}
+    if arguments.output is not None and arguments.output.exists():
+        facts["rows"] = json.loads(arguments.output.read_text())["rows"]
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(arguments, Path(scratch))
         for name in names:
-            facts["rows"][name] = measured(TARGETS[name], bench)
+            facts["rows"][name] = measured(TARGETS[name], bench) | {"load_average": machine_facts()["load_average"]}
             print(f"{name}: {facts['rows'][name]['measured']}", file=sys.stderr, flush=True)
     facts["machine"]["load_average_after"] = machine_facts()["load_average"]
+    facts["rows"] = {name: facts["rows"][name] for name in TARGETS if name in facts["rows"]}
     print(f"{facts['machine']['cores']} cores, load average {facts['machine']['load_average']}\n")
     print(target_table(facts["rows"]))
     write_json(arguments.output, facts)
