@@ -34,16 +34,17 @@ def measure_fit(name: str, ds: VideoDataset, model_name: ModelName, num_classes:
     model = build_model(model_name, ds.spec.shape, num_classes)
     model.compile("adam", "sparse_categorical_crossentropy")
     waits = _Waits()
-    watch = _epoch_watch(keras, waits)
-    if backend == "tensorflow":
+    is_tensorflow = backend == "tensorflow"
+    if is_tensorflow:
         # PyDataset items would be queued by Keras, in its own thread: what waits there is not `fit`.
-        data, callbacks = _stamped(to_tensorflow(ds, data_format="channels_last"), waits), [watch]
+        data = _stamped(to_tensorflow(ds, data_format="channels_last"), waits)
     else:
-        data, callbacks = to_keras(ds, data_format="channels_last"), [watch, _gap_watch(keras, waits)]
-    model.fit(data, epochs=_NUM_EPOCHS, shuffle=False, verbose=0, callbacks=callbacks)
+        data = to_keras(ds, data_format="channels_last")
+    watch = _watch(keras, waits, gaps=not is_tensorflow)
+    model.fit(data, epochs=_NUM_EPOCHS, shuffle=False, verbose=0, callbacks=[watch])
     return FitWait(
         name=name,
-        format="tf" if backend == "tensorflow" else "keras",
+        format="tf" if is_tensorflow else "keras",
         backend=backend,
         model=model_name,
         num_steps=len(ds),
@@ -99,16 +100,23 @@ def _stamped(dataset: Any, waits: _Waits) -> Any:  # noqa: ANN401  # a tf.data.D
     return tf.data.Dataset.zip((stamps, dataset)).map(end).with_options(options)
 
 
-def _epoch_watch(keras: Any, waits: _Waits) -> Any:  # noqa: ANN401  # a keras.callbacks.Callback
-    return keras.callbacks.LambdaCallback(
-        on_epoch_begin=lambda _epoch, _logs: waits.begin_epoch(), on_epoch_end=lambda _epoch, _logs: waits.end_epoch()
-    )
+def _watch(keras: Any, waits: _Waits, *, gaps: bool) -> Any:  # noqa: ANN401  # a keras.callbacks.Callback
+    """Time epochs; with `gaps` also from the end of a step, or the beginning of an epoch, to the next step."""
 
+    class Watch(keras.callbacks.Callback):  # type: ignore[misc]  # Keras carries no types
+        def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+            waits.begin_epoch()
+            waits.begin()
 
-def _gap_watch(keras: Any, waits: _Waits) -> Any:  # noqa: ANN401  # a keras.callbacks.Callback
-    """Time from the end of a step, or the beginning of the epoch, to the beginning of the next step."""
-    return keras.callbacks.LambdaCallback(
-        on_epoch_begin=lambda _epoch, _logs: waits.begin(),
-        on_train_batch_begin=lambda _step, _logs: waits.end(),
-        on_train_batch_end=lambda _step, _logs: waits.begin(),
-    )
+        def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+            waits.end_epoch()
+
+        def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
+            if gaps:
+                waits.end()
+
+        def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+            if gaps:
+                waits.begin()
+
+    return Watch()
