@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clipfeed._mpeg4 import is_packed, read_time_bits, read_time_resolution, split_layer
+from clipfeed._mpeg4 import is_packed, read_layer, read_time_bits, split_layer
 
 # The first and a later header of one HMDB51 original: the first one states sizes of buffers.
 FIRST = bytes.fromhex("0000012008c80d400057b3c00c4001c00097530a14083c28307f")
@@ -22,9 +22,11 @@ def test_headers_that_differ_in_anything_else_do_not(place: int) -> None:
 
 
 def test_the_resolution_of_time_is_read_with_and_without_buffer_sizes() -> None:
-    assert read_time_resolution(FIRST) == read_time_resolution(LATER) == 30_000
+    assert read_layer(FIRST) == read_layer(LATER)
+    assert read_layer(FIRST).time_resolution == 30_000
     assert read_time_bits(FIRST) == 15
-    assert read_time_resolution(b"\x00\x00\x01\xb6\x10") is None
+    assert read_layer(b"\x00\x00\x01\xb6\x10") is None
+    assert read_time_bits(b"\x00\x00\x01\xb6\x10") is None
 
 
 def test_a_header_that_is_cut_off_is_no_error() -> None:

@@ -26,6 +26,7 @@ from clipfeed.testing import (
     write_numbered_video,
     write_rotated,
     write_size_change,
+    write_untold_delay,
     write_variable_rate,
     write_with_audio,
     write_with_cover,
@@ -154,3 +155,12 @@ def test_packets_left_out_in_the_middle_are_missed_by_their_numbers_only(tmp_pat
     whole = write_numbered_video(tmp_path / "a.avi", codec="mjpeg", num_frames=9)
     frames = np.stack(decode_bare(write_without_packets(tmp_path / "b.avi", whole, {3, 4})))
     assert read_frame_numbers(frames).tolist() == [0, 1, 2, 5, 6, 7, 8]
+
+
+def test_a_video_of_untold_delay_shows_its_frames_in_order_and_states_no_delay(tmp_path):
+    path = write_untold_delay(tmp_path / "a.mp4", num_frames=40)
+    assert read_frame_numbers(np.stack(decode_bare(path))).tolist() == list(range(40))
+    with av.open(str(path)) as video:
+        extradata = video.streams.video[0].codec_context.extradata
+    size = int.from_bytes(extradata[6:8])
+    assert extradata[8 : 8 + size].endswith(bytes(8))  # where the usability information was

@@ -8,42 +8,75 @@ Source: ISO/IEC 14496-2, 6.2.3 (VOL header); user data as in files of DivX 5 and
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-__all__ = ["VOP_START", "is_packed", "read_time_bits", "read_time_resolution", "split_layer"]
+from clipfeed._bits import BitReader
+
+__all__ = ["VOP_START", "Layer", "is_packed", "read_layer", "read_time_bits", "split_layer"]
 
 VOP_START = b"\x00\x00\x01\xb6"
 """The start code of a VOP, which is what the codec calls a picture."""
 
-_LAYER_BYTES = 40  # more than the longest start of a video object layer's header
+_LAYER_BYTES = 192  # more than the longest header of a video object layer with both its matrices
+_EXTENDED_ASPECT = 15
+_RECTANGULAR, _GRAYSCALE = 0, 3
 
 _VOL_START = re.compile(rb"\x00\x00\x01[\x20-\x2f]")
 _PACKED_USER_DATA = re.compile(rb"\x00\x00\x01\xb2DivX\d+(?:Build|b)\d+p")
 
 
-def read_time_resolution(header: bytes) -> int | None:
-    """Give vop_time_increment_resolution, the units of time in a second.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """What the header of a video object layer says of its pictures.
+
+    Attributes:
+        time_resolution: vop_time_increment_resolution, units of time in a second, 1 to 65535.
+        is_simple: True where the header could be read to its end, and pictures are rectangular, of 8 bits and whole: no
+            sprites, partitions, scalability, complexity estimates, or choice of references by messages.
+        is_interlaced: True where pictures may be; only right where `is_simple`.
+        num_macroblocks: Macroblocks (16 x 16 pixels) of a picture; only right where `is_simple`.
+    """
+
+    time_resolution: int
+    is_simple: bool
+    is_interlaced: bool
+    num_macroblocks: int
+
+    @property
+    def time_bits(self) -> int:
+        """Number of bits of vop_time_increment, which stands in front of vop_coded, 1 to 16."""
+        return max(1, (self.time_resolution - 1).bit_length())
+
+
+def read_layer(header: bytes) -> Layer | None:
+    """Read the first header of a video object layer, or give None where there is none.
 
     Args:
-        header: Bytes that hold the video object layer's header: extra data or the first sample.
-
-    Returns:
-        1 to 65535, or None without such a header.
+        header: Bytes that hold it: extra data or the first sample.
     """
     found = _VOL_START.search(header)
-    return _read_layer(header[found.end() :])[2] if found else None
+    if found is None:
+        return None
+    # Bits behind the end of a header that is cut off count as 0.
+    reader = BitReader(header[found.end() : found.end() + _LAYER_BYTES].ljust(_LAYER_BYTES, b"\0"))
+    start = _read_start(reader)
+    reader.flag()
+    resolution = reader.read(16)
+    if not resolution:
+        return None
+    layer = Layer(time_resolution=resolution, is_simple=False, is_interlaced=False, num_macroblocks=0)
+    return _read_rest(reader, layer, start.version) if start.is_rectangular else layer
 
 
 def read_time_bits(header: bytes) -> int | None:
-    """Give the number of bits of vop_time_increment, which stands in front of vop_coded.
+    """Give the number of bits of vop_time_increment, or None without a header of a video object layer.
 
     Args:
-        header: As for `read_time_resolution`.
-
-    Returns:
-        1 to 16, or None without such a header.
+        header: As for `read_layer`.
     """
-    resolution = read_time_resolution(header)
-    return max(1, (resolution - 1).bit_length()) if resolution else None
+    layer = read_layer(header)
+    return layer.time_bits if layer else None
 
 
 def is_packed(header: bytes) -> bool:
@@ -64,28 +97,75 @@ def split_layer(section: bytes) -> tuple[str, str]:
         vol_control_parameters, "" where there are none.
     """
     body = section[len(VOP_START) :]
-    control, behind, _ = _read_layer(body)
+    start = _read_start(BitReader(body.ljust(_LAYER_BYTES, b"\0")))
     bits = f"{int.from_bytes(b'1' + body, 'big'):b}"[-8 * len(body) :]
-    stuffed = bits[:control] + bits[behind:]
-    return stuffed.rstrip("1").removesuffix("0"), bits[control + 1 : min(control + 4, behind)]
+    stuffed = bits[: start.control] + bits[start.behind :]
+    return stuffed.rstrip("1").removesuffix("0"), bits[start.control + 1 : min(start.control + 4, start.behind)]
 
 
-def _read_layer(body: bytes) -> tuple[int, int, int | None]:
-    """Give where vol_control_parameters begin and end, in bits behind the start code, and the resolution of time."""
-    layer = int.from_bytes(body[:_LAYER_BYTES].ljust(_LAYER_BYTES, b"\0"), "big")
+class _LayerStart(NamedTuple):
+    """The start of a layer's header: where vol_control_parameters begin and end, bits behind the start code."""
 
-    def read(offset: int, num_bits: int) -> int:
-        return layer >> (8 * _LAYER_BYTES - offset - num_bits) & ((1 << num_bits) - 1)
+    control: int
+    behind: int
+    version: int
+    is_rectangular: bool
 
-    at = 1 + 8  # behind random_accessible_vol, video_object_type_indication
-    has_version = read(at, 1)  # is_object_layer_identifier
-    version = read(at + 1, 4) if has_version else 1
-    at += 8 if has_version else 1
-    at += 20 if read(at, 4) == 15 else 4  # aspect_ratio_info, extended or not
-    control = at
-    if read(at, 1):  # vol_control_parameters: chroma_format, low_delay, vbv_parameters
-        at += 4 + 79 * read(at + 4, 1)
-    at += 1
-    behind = at
-    at += 6 if read(at, 2) == 3 and version != 1 else 2  # video_object_layer_shape, grayscale or not
-    return control, behind, read(at + 1, 16) or None
+
+def _read_start(reader: BitReader) -> _LayerStart:
+    """Read a layer's header up to the marker in front of the resolution of time."""
+    reader.skip(1 + 8)  # random_accessible_vol, video_object_type_indication
+    version = 1
+    if reader.flag():  # is_object_layer_identifier
+        version = reader.read(4)
+        reader.skip(3)
+    if reader.read(4) == _EXTENDED_ASPECT:
+        reader.skip(16)
+    control = reader.position
+    if reader.flag():  # vol_control_parameters: chroma_format, low_delay, vbv_parameters
+        reader.skip(3)
+        if reader.flag():
+            reader.skip(79)
+    behind = reader.position
+    shape = reader.read(2)
+    if shape == _GRAYSCALE and version != 1:
+        reader.skip(4)
+    return _LayerStart(control, behind, version, shape == _RECTANGULAR)
+
+
+def _read_rest(reader: BitReader, layer: Layer, version: int) -> Layer:
+    """Read what stands behind the resolution of time in the header of rectangular pictures."""
+    reader.flag()
+    if reader.flag():  # fixed_vop_rate
+        reader.skip(layer.time_bits)
+    reader.flag()
+    width = reader.read(13)
+    reader.flag()
+    height = reader.read(13)
+    reader.flag()
+    is_interlaced = reader.flag()
+    reader.flag()  # obmc_disable
+    is_simple = reader.read(1 if version == 1 else 2) == 0  # sprite_enable
+    is_simple &= not reader.flag()  # not_8_bit
+    if reader.flag():  # quant_type: each of two matrices may be given
+        is_simple &= _skip_matrix(reader) and _skip_matrix(reader)
+    if version != 1:
+        reader.flag()  # quarter_sample
+    is_simple &= reader.flag()  # complexity_estimation_disable
+    reader.flag()  # resync_marker_disable
+    is_simple &= not reader.flag()  # data_partitioned
+    if version != 1:
+        is_simple &= not reader.flag() and not reader.flag()  # newpred_enable, reduced_resolution_vop_enable
+    is_simple &= not reader.flag()  # scalability
+    num_macroblocks = -(-width // 16) * -(-height // 16)
+    return replace(layer, is_simple=is_simple, is_interlaced=is_interlaced, num_macroblocks=num_macroblocks)
+
+
+def _skip_matrix(reader: BitReader) -> bool:
+    """Pass over a quantiser matrix that may be given, up to 64 numbers that a 0 cuts short; False if there is none."""
+    if not reader.flag():
+        return True
+    for place in range(64):
+        if reader.read(8) == 0:
+            return place > 0
+    return True

@@ -1,17 +1,13 @@
-"""Which pictures of an MPEG-4 part 2 stream the decoder must be sent so that it shows the wanted ones.
+"""Which pictures a decoder decodes when it is sent a packet of MPEG-4 part 2, plain or packed.
 
-`Stream` takes the packets in order and follows what a decoder would do with each: which VOP (picture) it decodes and
-which number the frame has that it shows. `needed` then walks backwards from the wanted numbers:
+`Mpeg4Reader` takes the packets in order and follows what a decoder would do with each: which VOPs (pictures) it
+decodes. A packed packet, [P|B], is sent as two, since a decoder that is not sent all must not be left with half of one.
+In packed streams all references are sent: a decoder looks for the second picture where it stopped reading the first,
+and does not find it where damage led it on.
 
-    a B-VOP          nothing refers to it: needed if wanted
-    a P-VOP          refers to the reference before it: needed if wanted, or if a later one needs it
-    an I-VOP         refers to nothing: what comes before it in its group is needed for itself alone
-
-so what is saved is unwanted B-VOPs and the end of each group behind its last wanted frame. A packed packet, [P|B], is
-sent as two, since a decoder that is not sent every packet must not be left with half of one.
-
+Headers of pictures are read as far as a decoder may refuse them; behind that, damage is concealed and a frame is shown.
 Whatever is not as in an ordinary stream raises `UnusualStreamError`: then only decoding everything tells what is shown.
-Nothing here decodes, reads files or knows PyAV.
+Nothing here decodes or reads files.
 
 Source: ISO/IEC 14496-2, 6.2.3 to 6.2.5; what is decoded when, as in FFmpeg 8 (libavcodec/mpeg4videodec.c, h263dec.c).
 """
@@ -19,18 +15,19 @@ Source: ISO/IEC 14496-2, 6.2.3 to 6.2.5; what is decoded when, as in FFmpeg 8 (l
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final
 
-from clipfeed._mpeg4 import VOP_START, is_packed, read_time_bits, read_time_resolution, split_layer
+from av.packet import Packet
+from av.video.stream import VideoStream
 
-__all__ = ["B_VOP", "I_VOP", "NUM_ALWAYS_SENT", "P_VOP", "Stream", "UnusualStreamError", "Vop", "needed"]
+from clipfeed._mpeg4 import VOP_START, is_packed, read_layer, split_layer
+from clipfeed.decode.references import B_PICTURE, I_PICTURE, P_PICTURE, Picture
+from clipfeed.decode.route import UnusualStreamError
 
-I_VOP: Final = 0
-P_VOP: Final = 1
-B_VOP: Final = 2
+__all__ = ["NUM_ALWAYS_SENT", "Mpeg4Reader", "Vop"]
 
 # FFmpeg learns from how pictures end whether the encoder pads them wrongly, and then takes damage at an end for that: a
 # score falls by 1 with each sound picture and rises by 16 at most with one that is not; above -2 all ends are believed.
@@ -40,10 +37,13 @@ _MAX_STUFFING_BYTES = 7  # of a packet without a VOP; a damaged picture is longe
 _MAX_UNSEARCHED_BYTES = 7  # FFmpeg does not look for a second picture in a rest as short as this
 _MAX_TIME = 1 << 16  # FFmpeg keeps distances between pictures in 16 bits
 _NEVER_HELD = 0x40  # the bit of the byte behind a VOP's start code that tells P and S from I and B
-_HEADER_BYTES = 8  # of a VOP that hold its type, time and vop_coded
-_KIND = 62  # lowest bit of the type in them, of 64
-_FIRST_SECOND = 61  # bit of modulo_time_base, which is one 1-bit a second and ends with a 0
-_LAST_SECOND = 21  # with more seconds the rest does not fit into the bytes looked at
+
+_START_BYTES = len(VOP_START)
+_HEADER_BYTES = 12  # of a VOP behind its start code: type, time, vop_coded, quantiser, ranges of motion vectors
+_KIND_AT = 8 * _HEADER_BYTES - 2  # lowest bit of the type in them
+_SECONDS_AT = _KIND_AT - 1  # modulo_time_base: one 1-bit a second, then a 0
+_BEHIND_KIND = (1 << _KIND_AT) - 1
+_MAX_SECONDS = 30  # with more the rest may not fit into the bytes looked at
 
 _GROUP_START = 0xB3  # last byte of the start code of a group of VOPs
 _LAYER_STARTS = range(0x20, 0x30)  # the same of a video object layer
@@ -51,25 +51,21 @@ _SEQUENCE_START = b"\x00\x00\x01\xb0"
 _CODE_START = b"\x00\x00\x01"
 
 
-class UnusualStreamError(Exception):
-    """The stream is not one whose frames are known without decoding it."""
-
-
 @dataclass(slots=True)
-class Vop:
-    """One picture that a decoder decodes, in decoding order.
+class Vop(Picture):
+    """One picture.
 
     Attributes:
-        kind: `I_VOP`, `P_VOP` or `B_VOP`.
-        packet: Number of the packet that holds it.
-        number: Of the frame that it shows; None until that is known.
+        seconds: Full seconds since the last reference's.
+        units: Units of time within the second.
+        is_coded: Whether it is a picture at all; one that is not shows nothing.
         second_at: Where the second picture of its packet begins, None where it is alone.
         is_second: Whether it is that second one.
     """
 
-    kind: int
-    packet: int
-    number: int | None = None
+    seconds: int = 0
+    units: int = 0
+    is_coded: bool = True
     second_at: int | None = None
     is_second: bool = False
 
@@ -83,198 +79,186 @@ class Vop:
             return packet
         if self.is_second:
             return packet[self.second_at :]
-        kind_at = self.second_at + len(VOP_START)
+        kind_at = self.second_at + _START_BYTES
         return b"".join((packet[:kind_at], bytes([packet[kind_at] | _NEVER_HELD]), packet[kind_at + 1 :]))
 
 
-class _Header(NamedTuple):  # made for every picture: a frozen dataclass takes four times as long
-    """The start of a VOP: seconds since the last reference's, and units of time within the second."""
-
-    kind: int
-    seconds: int
-    units: int
-    is_coded: bool
-
-
-class Stream:
-    """Follows a decoder through a stream, packet by packet.
+class Mpeg4Reader:
+    """Reads the packets of a stream in order (see `PictureReader`).
 
     Args:
         extradata: The stream's extra data, which may hold its headers.
-        first_packet: The first packet, which must yet be given to `add`.
-
-    Raises:
-        UnusualStreamError: If no header can be read.
     """
 
-    def __init__(self, extradata: bytes, first_packet: bytes) -> None:
-        header = extradata + first_packet
-        resolution, time_bits = read_time_resolution(header), read_time_bits(header)
-        if resolution is None or time_bits is None:
-            raise UnusualStreamError("no header of a video object layer")
-        self.vops: list[Vop] = []
-        self.num_shown = 0
-        self.has_b = False
-        self._resolution = resolution
-        self._time_bits = time_bits
-        self._units = (1 << time_bits) - 1
-        self._markers = 1 << (time_bits + 2) | 2
-        self._is_packed = is_packed(header)
-        first_headers = first_packet[: max(0, first_packet.find(VOP_START))]
-        self._known_headers = _identities([*_sections(extradata), *_sections(first_headers)])
+    num_always_sent = NUM_ALWAYS_SENT
+
+    def __init__(self, extradata: bytes) -> None:
+        self._extradata = extradata
         self._num_packets = 0
-        self._held: tuple[Vop, _Header] | None = None
-        self._waiting: Vop | None = None  # the reference that is shown when the next one comes
-        self._has_not_coded = False
+        self._known_headers: set[tuple[str, object]] = set()
+        self._known_prefixes: set[bytes] = set()
+        self._is_packed = self._has_b = self._has_not_coded = False
         self._num_references = 0
+        self._held: Vop | None = None
         self._groups_with_time: set[bool] = set()
         # Times as the decoder keeps them.
         self._second = self._second_before = self._time = self._distance = 0
 
-    def add(self, packet: bytes) -> None:
-        """Take the next packet.
+    @property
+    def keeps_references(self) -> bool:
+        """Whether a decoder must be sent all references."""
+        return self._is_packed
 
-        Raises:
-            UnusualStreamError: If what the decoder would do with it is in doubt.
-        """
-        number, first = self._num_packets, packet.find(VOP_START)
+    def read(self, packet: bytes) -> Sequence[Vop]:
+        """Give the pictures that the next packet makes a decoder decode (see `PictureReader.read`)."""
+        first = packet.find(VOP_START)
+        if not self._num_packets:
+            self._begin(packet, first)
         self._num_packets += 1
         held, self._held = self._held, None
         if held is not None:
             # The packet only supplies the next picture to hold.
-            self._decode(*held)
+            self._follow(held)
         if first < 0:
             if len(packet) > _MAX_STUFFING_BYTES:
                 raise UnusualStreamError("a packet without a picture")
-            return
+            return () if held is None else (held,)
         prefix = packet[:first]
-        if prefix:
+        if prefix and prefix not in self._known_prefixes:
             self._look_at(prefix)
-        second = self._find_second(packet, first)
-        header = self._read_header(packet, first)
+        second = self._find_second(packet, first) if self._is_packed else -1
+        vop = self._read(packet, first)
         if held is not None:
-            self._supply(Vop(header.kind, number), header, has_more=second >= 0, prefix=prefix)
-            return
-        if not header.is_coded:
-            self._pass_over(header, has_more=second >= 0)
-            return
-        if second < 0:
-            self._decode(Vop(header.kind, number), header, prefix)
-            return
-        self._decode(Vop(header.kind, number, second_at=second), header, prefix)
-        behind = self._read_header(packet, second)
-        self._hold(Vop(behind.kind, number, second_at=second, is_second=True), behind)
+            self._supply(vop, has_more=second >= 0, prefix=prefix)
+            return (held,)
+        if not vop.is_coded:
+            self._pass_over(vop, has_more=second >= 0)
+            return ()
+        self._follow(vop, prefix)
+        if second >= 0:
+            vop.second_at = second
+            behind = self._read(packet, second)
+            behind.second_at, behind.is_second = second, True
+            self._hold(behind)
+        return (vop,)
 
-    def finish(self) -> None:
-        """Say that there are no more packets: the last reference is shown."""
-        if self._waiting is not None:
-            self._show(self._waiting)
-            self._waiting = None
+    def part_of(self, picture: Vop, packet: Packet[VideoStream]) -> Packet[Any]:
+        """Give a whole packet, or the picture's part of a packed one."""
+        if picture.second_at is None:
+            return packet
+        # Not Packet(bytes): FFmpeg reads some bytes behind a packet's end, and only a packet of its own has them.
+        payload = picture.cut(bytes(packet))
+        part: Packet[Any] = Packet(len(payload))
+        part.update(payload)
+        return part
+
+    def _begin(self, packet: bytes, first: int) -> None:
+        """Take the headers in front of the first picture."""
+        header = self._extradata + packet
+        layer = read_layer(header)
+        if layer is None or not layer.is_simple:
+            raise UnusualStreamError("no header of a video object layer, or an unusual one")
+        self._resolution = layer.time_resolution
+        self._time_bits = layer.time_bits
+        self._units = (1 << layer.time_bits) - 1
+        self._markers = 1 << (layer.time_bits + 2) | 2
+        # Behind vop_coded stand intra_dc_vlc_thr, two flags of interlaced pictures and the rounding of a P-VOP. Then
+        # come the quantiser and the range of motion vectors in each direction, 5, 3 and 3 bits: none may be 0.
+        num_flags = 5 if layer.is_interlaced else 3
+        self._behind_coded: dict[int, tuple[int, tuple[int, ...]]] = {
+            I_PICTURE: (num_flags + 5, (0x1F,)),
+            P_PICTURE: (num_flags + 9, (0xF8, 7)),
+            B_PICTURE: (num_flags + 11, (0x7C0, 0x38, 7)),
+        }
+        self._min_bits = layer.num_macroblocks // 2  # FFmpeg refuses a shorter I- or P-VOP
+        self._is_packed = is_packed(header)
+        self._known_headers = _identities([*_sections(self._extradata), *_sections(packet[: max(0, first)])])
 
     def _find_second(self, packet: bytes, first: int) -> int:
         """Give the position of a packed packet's second picture, or -1; in other streams nobody looks for one."""
-        second = packet.find(_CODE_START, first + 4) if self._is_packed else -1
+        second = packet.find(_CODE_START, first + _START_BYTES)
         if second < 0:
             return second
-        is_alone = packet.startswith(VOP_START, second) and packet.find(_CODE_START, second + 4) < 0
+        is_alone = packet.startswith(VOP_START, second) and packet.find(_CODE_START, second + _START_BYTES) < 0
         if not is_alone or len(packet) - second <= _MAX_UNSEARCHED_BYTES:
             raise UnusualStreamError("a packet of more than two pictures")
         return second
 
-    def _supply(self, vop: Vop, header: _Header, *, has_more: bool, prefix: bytes) -> None:
+    def _supply(self, vop: Vop, *, has_more: bool, prefix: bytes) -> None:
         """Hold a packet's only picture, if it has one."""
         if has_more or prefix.startswith(_SEQUENCE_START):
             raise UnusualStreamError("a packet after a packed one that would be lost")
-        if header.is_coded:
+        if vop.is_coded:
             if prefix:
                 raise UnusualStreamError("a held picture with headers")
-            self._hold(vop, header)
-        elif header.kind != P_VOP:
+            self._hold(vop)
+        elif vop.kind != P_PICTURE:
             raise UnusualStreamError("a placeholder that is no P-VOP")
 
-    def _hold(self, vop: Vop, header: _Header) -> None:
-        if header.kind == P_VOP or not header.is_coded:
+    def _hold(self, vop: Vop) -> None:
+        if vop.kind == P_PICTURE or not vop.is_coded:
             raise UnusualStreamError("a second picture that is not decoded")
-        self._held = (vop, header)
+        self._held = vop
 
-    def _pass_over(self, header: _Header, *, has_more: bool) -> None:
+    def _pass_over(self, vop: Vop, *, has_more: bool) -> None:
         """Take a picture with vop_coded = 0 that stands alone: it shows nothing, but has a time."""
         self._has_not_coded = True
-        if has_more or self.has_b or header.kind != P_VOP:
+        if has_more or self._has_b or vop.kind != P_PICTURE:
             raise UnusualStreamError("a picture that is not coded beside others")
 
-    def _decode(self, vop: Vop, header: _Header, prefix: bytes = b"") -> None:
-        if not self.vops and vop.kind != I_VOP:
-            raise UnusualStreamError("a start that is no I-VOP")
-        self.vops.append(vop)
-        if vop.kind == B_VOP:
-            self.has_b = True
-            if self._num_references < 2 or self._has_not_coded or len(self._groups_with_time) > 1:
-                raise UnusualStreamError("a B-VOP whose references are in doubt")
-            time = (self._second_before + header.seconds) * self._resolution + header.units
-            if not 0 < self._distance - (self._time - time) < self._distance < _MAX_TIME:
-                raise UnusualStreamError("a B-VOP that is not between its references in time")
-            self._show(vop)
+    def _follow(self, vop: Vop, prefix: bytes = b"") -> None:
+        """Keep the times that a decoder keeps when it decodes a picture."""
+        if vop.kind == B_PICTURE:
+            self._check_b(vop)
             return
-        if vop.kind == I_VOP and self._num_references:
+        if vop.kind == I_PICTURE and self._num_references:
             self._groups_with_time.add(_has_group(prefix))
-            if self.has_b and len(self._groups_with_time) > 1:
+            if self._has_b and len(self._groups_with_time) > 1:
                 raise UnusualStreamError("times that begin anew at some I-VOPs only")
-        self._second_before = self._second
-        self._second += header.seconds
-        time = self._second * self._resolution + header.units
-        self._distance, self._time = time - self._time, time
         self._num_references += 1
-        self.finish()
-        self._waiting = vop
+        self._second_before = self._second
+        self._second += vop.seconds
+        time = self._second * self._resolution + vop.units
+        self._distance, self._time = time - self._time, time
 
-    def _show(self, vop: Vop) -> None:
-        vop.number = self.num_shown
-        self.num_shown += 1
+    def _check_b(self, vop: Vop) -> None:
+        """Refuse a B-VOP that a decoder would pass over."""
+        self._has_b = True
+        if self._has_not_coded or len(self._groups_with_time) > 1:
+            raise UnusualStreamError("a B-VOP whose references are in doubt")
+        time = (self._second_before + vop.seconds) * self._resolution + vop.units
+        if not 0 < self._distance - (self._time - time) < self._distance < _MAX_TIME:
+            raise UnusualStreamError("a B-VOP that is not between its references in time")
 
     def _look_at(self, prefix: bytes) -> None:
         """Refuse headers that differ from the first ones; follow the time of a group's header."""
+        if not _has_group(prefix):
+            self._known_prefixes.add(prefix)
         for section in _sections(prefix):
             if section[3] == _GROUP_START:
                 self._second = _read_group_second(section)
             elif not _identities([section]) <= self._known_headers:
                 raise UnusualStreamError("headers that change")
 
-    def _read_header(self, packet: bytes, start: int) -> _Header:
-        bits = int.from_bytes(packet[start + 4 : start + 4 + _HEADER_BYTES].ljust(_HEADER_BYTES, b"\0"), "big")
-        at = _FIRST_SECOND
-        while bits >> at & 1:
-            at -= 1
-            if at < _LAST_SECOND:
-                raise UnusualStreamError("a damaged picture header")
+    def _read(self, packet: bytes, start: int) -> Vop:
+        """Read the header of the picture at a position of the newest packet, as far as a decoder may refuse it."""
+        header = packet[start + _START_BYTES : start + _START_BYTES + _HEADER_BYTES]
+        bits = int.from_bytes(header.ljust(_HEADER_BYTES, b"\0"))
+        kind, at = (bits >> _KIND_AT) + 1, (~bits & _BEHIND_KIND).bit_length() - 1  # where the first 0 is
+        seconds = _SECONDS_AT - at
         # The 0 that ends the seconds, a marker, the units, a marker, vop_coded.
-        fields = bits >> (at - self._time_bits - 3)
-        kind = bits >> _KIND
-        if kind > B_VOP or fields & self._markers != self._markers:
+        at -= self._time_bits + 3
+        fields = bits >> at if seconds <= _MAX_SECONDS else 0
+        if kind > B_PICTURE or fields & self._markers != self._markers:
             raise UnusualStreamError("a sprite or a damaged picture header")
-        return _Header(kind, _FIRST_SECOND - at, fields >> 2 & self._units, bool(fields & 1))
-
-
-def needed(vops: Sequence[Vop], wanted: Collection[int], *, num_always: int = NUM_ALWAYS_SENT) -> list[Vop]:
-    """Give the pictures that a decoder must be sent to show the wanted frames, in order.
-
-    Args:
-        vops: Pictures in decoding order, as `Stream` gathered them.
-        wanted: Numbers of frames.
-        num_always: How many of the first pictures are needed in any case; at least 1, as it carries the headers.
-    """
-    kept, num_before = [], 0  # references that what is kept refers to
-    for place in range(len(vops) - 1, -1, -1):
-        vop = vops[place]
-        is_wanted = place < num_always or vop.number in wanted
-        if vop.kind == B_VOP:
-            if is_wanted:
-                num_before = 2
-                kept.append(vop)
-        elif is_wanted or num_before:
-            num_before = max(num_before - 1, int(vop.kind == P_VOP))
-            kept.append(vop)
-    return kept[::-1]
+        vop = Vop(kind, self._num_packets - 1, None, seconds, fields >> 2 & self._units, bool(fields & 1))
+        if vop.is_coded:
+            num_bits, masks = self._behind_coded[kind]
+            at -= num_bits
+            is_short = 8 * (len(packet) - start - _START_BYTES - _HEADER_BYTES) + at < self._min_bits
+            if not all(bits >> at & mask for mask in masks) or (is_short and kind != B_PICTURE):
+                raise UnusualStreamError("a picture that a decoder refuses")
+        return vop
 
 
 def _sections(headers: bytes) -> list[bytes]:

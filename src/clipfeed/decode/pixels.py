@@ -15,6 +15,7 @@ from typing import Any
 
 import av
 import numpy as np
+from av.video.plane import VideoPlane
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from av.video.reformatter import Interpolation as Filter
 
@@ -118,9 +119,9 @@ def write_picture(frame: av.VideoFrame, geometry: Geometry, reformatter: VideoRe
     picture = reformatter.reformat(frame, **reformat_arguments(geometry, frame))
     stored = np.rot90(out, -geometry.rotation // 90)  # a view of `out` that lies as the picture does
     if picture.format.name == _AS_IT_IS:
-        stored[...] = _view(picture, 0, num_channels=3)
+        stored[...] = _view(picture, picture.planes[0], num_channels=3)
         return
-    for plane, channel in enumerate(_PLANES[picture.format.name]):
+    for plane, channel in zip(picture.planes, _PLANES[picture.format.name], strict=True):
         stored[..., channel] = _view(picture, plane, num_channels=1)[..., 0]
 
 
@@ -128,9 +129,8 @@ def _is_untagged_yuv(frame: av.VideoFrame) -> bool:
     return int(frame.colorspace) == _UNTAGGED and not frame.format.is_rgb
 
 
-def _view(picture: av.VideoFrame, number: int, *, num_channels: int) -> FrameArray:
+def _view(picture: av.VideoFrame, plane: VideoPlane, *, num_channels: int) -> FrameArray:
     """Look at a plane as (H, W, channels in it) without copying it."""
-    plane = picture.planes[number]
     shape, step = (picture.height, picture.width, num_channels), plane.line_size
     rows = memoryview(plane)
     view: FrameArray = np.ndarray(shape, np.uint8, rows, 0, (abs(step), num_channels, 1))

@@ -23,7 +23,7 @@ from clipfeed._types import FrameArray
 from clipfeed.decode.contract import DecodedFrames
 from clipfeed.decode.pixels import write_picture
 from clipfeed.decode.trouble import cannot_convert, check_unchanged, frame_missing, took_too_long
-from clipfeed.decode.work import Clipwork, Deadline, opened
+from clipfeed.decode.work import Clipwork, Deadline, Packets, opened
 from clipfeed.errors import DecodeError
 from clipfeed.records import ClipPlan, Geometry
 
@@ -103,7 +103,8 @@ class PlainDecoder:
         # Not the thread's reformatter: a chunk may be asked for by another thread than the one before.
         reformatter, deadline = VideoReformatter(), Deadline(self.timeout_seconds)
         with opened(plan.record) as video:
-            for index, frame, frame_is_damaged in self._wanted_frames(video, plan, indices, deadline):
+            wanted_frames = self._wanted_frames(plan, indices, video, video.packets(), deadline)
+            for index, frame, frame_is_damaged in wanted_frames:
                 _write(frame, plan, geometry, reformatter, frames[num_had], index=index)
                 is_damaged[num_had] = frame_is_damaged
                 num_had, num_left = num_had + 1, num_left - 1
@@ -114,20 +115,24 @@ class PlainDecoder:
 
     def _fill(self, work: Clipwork) -> None:
         """Write each wanted frame into its place, and mark the damaged ones."""
+        with opened(work.plan.record) as video:
+            self._fill_from(work, video, video.packets())
+
+    def _fill_from(self, work: Clipwork, video: OpenVideo, packets: Packets) -> None:
+        """The same from the packets of a video whose decoder is fresh."""
         plan, reformatter = work.plan, self._reformatter()
-        with opened(plan.record) as video:
-            for index, frame, is_damaged in self._wanted_frames(video, plan, work.place_of, work.deadline):
-                place = work.place_of[index]
-                _write(frame, plan, work.geometry, reformatter, work.frames[place], index=index)
-                work.is_damaged[place] = is_damaged
+        for index, frame, is_damaged in self._wanted_frames(plan, work.place_of, video, packets, work.deadline):
+            place = work.place_of[index]
+            _write(frame, plan, work.geometry, reformatter, work.frames[place], index=index)
+            work.is_damaged[place] = is_damaged
 
     def _wanted_frames(
-        self, video: OpenVideo, plan: ClipPlan, wanted: Collection[int], deadline: Deadline
+        self, plan: ClipPlan, wanted: Collection[int], video: OpenVideo, packets: Packets, deadline: Deadline
     ) -> Iterator[tuple[int, av.VideoFrame, bool]]:
         """Give the wanted frames, each with its index and whether it is damaged; read no further than the last."""
         last, num_shown = max(wanted), 0
         try:
-            for frame, is_damaged in _shown_frames(video, deadline):
+            for frame, is_damaged in _shown_frames(video, packets, deadline):
                 if num_shown in wanted:
                     yield num_shown, frame, is_damaged
                     if num_shown == last:
@@ -160,7 +165,7 @@ def _write(
         raise cannot_convert(plan, frame.format.name, error, num_shown=index) from error
 
 
-def _shown_frames(video: OpenVideo, deadline: Deadline) -> Iterator[tuple[av.VideoFrame, bool]]:
+def _shown_frames(video: OpenVideo, packets: Packets, deadline: Deadline) -> Iterator[tuple[av.VideoFrame, bool]]:
     """Give every frame the decoder shows, in its order, and whether it is damaged.
 
     FFmpeg flags a damaged frame but not those that are built on it, so the mark stays until the next key frame.
@@ -169,7 +174,7 @@ def _shown_frames(video: OpenVideo, deadline: Deadline) -> Iterator[tuple[av.Vid
         TimeoutError: If the deadline has passed.
     """
     is_damaged = False
-    for packet in _packets_and_end(video):
+    for packet in _packets_and_end(packets):
         deadline.check()
         try:
             frames = video.decode(packet)
@@ -184,8 +189,8 @@ def _shown_frames(video: OpenVideo, deadline: Deadline) -> Iterator[tuple[av.Vid
             yield frame, is_damaged
 
 
-def _packets_and_end(video: OpenVideo) -> Iterator[Packet[av.VideoStream] | None]:
+def _packets_and_end(packets: Packets) -> Iterator[Packet[av.VideoStream] | None]:
     """Give the packets, then None: the decoder still holds frames, also where the rest of the file cannot be read."""
     with suppress(DecodeError):
-        yield from video.packets()
+        yield from packets
     yield None

@@ -6,11 +6,14 @@ Nothing here decodes.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from av.packet import Packet
+from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from clipfeed._ffmpeg import OpenVideo, open_container
@@ -19,7 +22,10 @@ from clipfeed.errors import DecodeError, ProbeError
 from clipfeed.records import ClipPlan, Geometry, VideoRecord
 from clipfeed.storage import local_path
 
-__all__ = ["Clipwork", "Deadline", "opened"]
+__all__ = ["Clipwork", "Deadline", "Packets", "opened"]
+
+Packets: TypeAlias = "Iterator[Packet[VideoStream]]"
+"""The packets of one stream, in file order; a `DecodeError` where the container cannot be read any further."""
 
 
 class Deadline:
@@ -69,10 +75,10 @@ class Clipwork:
 
 
 @contextmanager
-def opened(record: VideoRecord) -> Iterator[OpenVideo]:
-    """Open a video that was readable when it was indexed."""
+def opened(record: VideoRecord, open_video: Callable[..., OpenVideo] = open_container) -> Iterator[OpenVideo]:
+    """Open a video that was readable when it was indexed, in the usual way or in another one."""
     try:
-        with open_container(local_path(record.root, record.key), path=record.path) as video:
+        with open_video(local_path(record.root, record.key), path=record.path) as video:
             yield video
     except ProbeError as error:
         raise DecodeError(error.problem, path=record.path, stage="decode", remedy=error.remedy) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clipfeed._nal import length_size, split_units
 from clipfeed.probe.mpeg4 import starts_with_intra
 
 __all__ = ["starts_closed", "starts_decodable", "turns_picture"]
@@ -26,31 +27,17 @@ def starts_decodable(packet: bytes, codec: str, extradata: bytes | None) -> bool
 
 def starts_closed(packet: bytes, codec: str, extradata: bytes | None) -> bool:
     """Tell whether an H.264 or HEVC packet holds an IDR picture."""
-    return any(_is_idr(unit, codec) for unit in _units(packet, codec, extradata))
+    return any(_is_idr(unit, codec) for unit in split_units(packet, length_size(extradata, codec)))
 
 
 def turns_picture(packet: bytes, codec: str, extradata: bytes | None) -> bool:
     """Tell whether an H.264 or HEVC packet brings a display orientation message (SEI)."""
-    return any(_DISPLAY_ORIENTATION in _message_types(unit, codec) for unit in _units(packet, codec, extradata))
+    units = split_units(packet, length_size(extradata, codec))
+    return any(_DISPLAY_ORIENTATION in _message_types(unit, codec) for unit in units)
 
 
 def _is_idr(unit: bytes, codec: str) -> bool:
     return unit[0] & 31 == _H264_IDR if codec == "h264" else (unit[0] >> 1) & 63 in _HEVC_IDR
-
-
-def _units(packet: bytes, codec: str, extradata: bytes | None) -> Iterator[bytes]:
-    """Split a packet into its NAL units, by start codes or by the length fields that the extra data announces."""
-    length_at = 4 if codec == "h264" else 21  # lengthSizeMinusOne in avcC and hvcC (ISO/IEC 14496-15)
-    if not extradata or extradata[0] != 1 or len(extradata) <= length_at:
-        yield from (unit for unit in packet.split(b"\x00\x00\x01")[1:] if unit)
-        return
-    num_length_bytes = (extradata[length_at] & 3) + 1
-    at = 0
-    while at + num_length_bytes < len(packet):
-        start = at + num_length_bytes
-        at = start + int.from_bytes(packet[at:start], "big")
-        if start < at <= len(packet):
-            yield packet[start:at]
 
 
 def _message_types(unit: bytes, codec: str) -> Iterator[int]:

@@ -15,7 +15,13 @@ from pathlib import Path
 from clipfeed._types import StrPath
 from clipfeed.testing.marker import paint_numbered_frame
 from clipfeed.testing.mpeg4_packed import write_not_coded_mpeg4, write_packed_mpeg4
-from clipfeed.testing.odd import VARIABLE_RATE_NUMBERS, write_variable_rate, write_with_audio, write_with_cover
+from clipfeed.testing.odd import (
+    VARIABLE_RATE_NUMBERS,
+    write_untold_delay,
+    write_variable_rate,
+    write_with_audio,
+    write_with_cover,
+)
 from clipfeed.testing.vpx_hidden import write_hidden_vp8, write_hidden_vp9
 from clipfeed.testing.write import Encoding, write_frames
 
@@ -98,6 +104,14 @@ _H264_KINDS = (
     _h264("h264_avi_without_pts", ".avi", _B_FRAMES),
     _h264("h264_short_gops", ".mp4", "bframes=0:keyint=12:scenecut=0"),
     _h264("h264_open_gops", ".mp4", "bframes=3:b-adapt=0:keyint=12:scenecut=0:open-gop=1"),
+    _h264("h264_closed_gops", ".ts", "bframes=3:b-adapt=0:keyint=12:scenecut=0:slices=3:cabac=0"),
+    VideoKind(
+        # Nothing says how many frames must be held back to bring them into order: decoders find out on the way.
+        name="h264_untold_delay",
+        extension=".mp4",
+        codec="h264",
+        writer=partial(write_untold_delay, num_frames=_NUM_FRAMES),
+    ),
     _h264("h264_faststart", ".mp4", _B_FRAMES, movflags="faststart"),
     _h264("h264_fragmented", ".mp4", "bframes=2:keyint=20:scenecut=0", movflags="frag_keyframe+empty_moov"),
     _kind("h264_444", ".mkv", "h264", Encoding(pixel_format="yuv444p")),
@@ -163,12 +177,20 @@ _MPEG4_KINDS = (
     VideoKind(name="mpeg4_not_coded", extension=".avi", codec="mpeg4", fps=Fraction(30), writer=write_not_coded_mpeg4),
 )
 
+_X265_OPEN = {"x265-params": "log-level=none:pools=none:frame-threads=1:keyint=12:bframes=3:b-adapt=0:open-gop=1"}
+_CLOSED = {"bf": "2", "g": "12", "flags": "+cgop", "sc_threshold": "1000000000"}
+_INTERLACED = {"bf": "2", "g": "12", "flags": "+ildct+ilme"}
+
 _OTHER_KINDS = (
     _kind("hevc_mp4", ".mp4", "hevc", Encoding(codec="libx265")),
     _kind("hevc_mkv", ".mkv", "hevc", Encoding(codec="libx265", options={"g": "12"})),
+    _kind("hevc_open_gops", ".ts", "hevc", Encoding(codec="libx265", options=_X265_OPEN)),
     _kind("av1_mp4", ".mp4", "av1", Encoding(codec="libsvtav1")),
+    _kind("av1_short_gops", ".mkv", "av1", Encoding(codec="libsvtav1", options={"g": "12"})),
     _kind("vp8_webm", ".webm", "vp8", Encoding(codec="libvpx")),
+    _kind("vp8_short_gops", ".webm", "vp8", Encoding(codec="libvpx", options={"g": "12"})),
     _kind("vp9_webm", ".webm", "vp9", Encoding(codec="libvpx-vp9")),
+    _kind("vp9_short_gops", ".webm", "vp9", Encoding(codec="libvpx-vp9", options={"g": "12"})),
     VideoKind(
         name="vp8_hidden",
         extension=".webm",
@@ -186,11 +208,15 @@ _OTHER_KINDS = (
     _kind("mpeg1_mpg", ".mpg", "mpeg1video", Encoding(codec="mpeg1video", options={"bf": "2"})),
     _kind("mpeg2_mpg", ".mpg", "mpeg2video", Encoding(codec="mpeg2video", options={"bf": "2"})),
     _kind("mpeg2_ts", ".ts", "mpeg2video", Encoding(codec="mpeg2video")),
+    _kind("mpeg2_closed_gops", ".ts", "mpeg2video", Encoding(codec="mpeg2video", options=_CLOSED)),
+    _kind("mpeg2_interlaced", ".mpg", "mpeg2video", Encoding(codec="mpeg2video", options=_INTERLACED)),
+    _kind("mpeg2_avi", ".avi", "mpeg2video", Encoding(codec="mpeg2video", options={"bf": "2", "g": "12"})),
     _kind("wmv1_wmv", ".wmv", "wmv1", Encoding(codec="wmv1")),
     _kind("wmv2_wmv", ".wmv", "wmv2", Encoding(codec="wmv2")),
     _kind("flv1_flv", ".flv", "flv1", Encoding(codec="flv")),
     _kind("gif", ".gif", "gif", Encoding(codec="gif")),
     _kind("mjpeg_avi", ".avi", "mjpeg", Encoding(codec="mjpeg")),
+    _kind("mjpeg_mov", ".mov", "mjpeg", Encoding(codec="mjpeg", options={"huffman": "default"})),
     _kind("ffv1_mkv", ".mkv", "ffv1", Encoding(codec="ffv1")),
     _kind("prores_mov", ".mov", "prores", Encoding(codec="prores")),
     _kind("msmpeg4_avi", ".avi", "msmpeg4v3", Encoding(codec="msmpeg4")),

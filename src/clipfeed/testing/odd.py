@@ -28,6 +28,7 @@ __all__ = [
     "write_colour_patches",
     "write_rotated",
     "write_size_change",
+    "write_untold_delay",
     "write_variable_rate",
     "write_with_audio",
     "write_with_cover",
@@ -116,6 +117,50 @@ def write_without_packets(path: StrPath, source: StrPath, dropped: Collection[in
                 packet.stream = copy
                 out.mux(packet)
     return Path(path)
+
+
+def write_untold_delay(path: StrPath, *, num_frames: int = 61) -> Path:
+    """Write a numbered H.264 MP4 with B-frames that does not say how many frames a decoder must hold back.
+
+    The usability information is cut off its sequence parameter set, as encoders do that write none.
+    """
+    options = {"x264-params": "bframes=3:b-adapt=0:keyint=24:scenecut=0"}
+    encoding = replace(encoding_for("a.mp4"), options=options)
+    path = write_frames(path, _pictures(range(num_frames)), encoding=encoding)
+    data = path.read_bytes()
+    start = data.index(b"avcC") + 4 + 8  # behind version, profile, level, size of lengths and number of sets
+    end = start + int.from_bytes(data[start - 2 : start])
+    shorter = _without_usability(data[start:end])
+    path.write_bytes(data[:start] + shorter.ljust(end - start, b"\0") + data[end:])
+    return path
+
+
+def _without_usability(sequence_set: bytes) -> bytes:
+    """Cut a set, unescaped and of High profile as x264 writes it, in front of its usability information.
+
+    Source: ISO/IEC 14496-10, 7.3.2.1.1.
+    """
+    bits, at = f"{int.from_bytes(sequence_set):0{8 * len(sequence_set)}b}", 32  # unit, profile, constraints, level
+
+    def skip_codes(number: int) -> None:
+        nonlocal at
+        for _ in range(number):
+            at += 2 * (bits.index("1", at) - at) + 1
+
+    skip_codes(4)  # number, chroma format, two depths
+    at += 2  # lossless, scaling lists
+    skip_codes(4)  # bits of frame numbers, kind and bits of order, references
+    at += 1  # gaps
+    skip_codes(2)  # width, height
+    at += 2  # frames only, direct inference
+    if bits[at] == "1":
+        at += 1
+        skip_codes(4)  # cropping
+    else:
+        at += 1
+    kept = bits[:at] + "0" + "1"  # no usability information, and the bit that ends a set
+    kept += "0" * (-len(kept) % 8)
+    return int(kept, 2).to_bytes(len(kept) // 8)
 
 
 def write_with_audio(path: StrPath, *, num_frames: int = 61, audio_seconds: float = 4.0) -> Path:
