@@ -528,8 +528,15 @@ def test_packs_of_others_that_may_not_be_seen_or_removed_do_not_count(open_folde
 # Several at once
 
 
-def test_threads_that_open_a_pack_at_once_make_one_part(tmp_path: Path) -> None:
-    entries, opened, start = make_entries([3] * 20), [], threading.Barrier(6)
+def test_threads_that_open_a_pack_at_once_make_one_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries, opened, start, made = make_entries([3] * 20), [], threading.Barrier(6), []
+
+    def make_slowly(*arguments: object) -> Path:
+        made.append(arguments)
+        time.sleep(0.05)
+        return create_part(*arguments)
+
+    monkeypatch.setattr(opening, "create_part", make_slowly)
 
     def work() -> None:
         start.wait()
@@ -542,7 +549,7 @@ def test_threads_that_open_a_pack_at_once_make_one_part(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(opened) == 6
-    assert len(parts_of(tmp_path)) == 1
+    assert len(made) == len(parts_of(tmp_path)) == 1  # space was never reserved twice
     assert not list((tmp_path / CLIPS.digest).glob(".*"))
     assert all(rows_there(each, entries) == list(range(20)) for each in opened)
 

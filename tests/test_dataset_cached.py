@@ -65,6 +65,7 @@ class Counting:
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
         self.keys: list[str] = []
+        self.whole: list[str] = []
 
     def decode(self, plan: ClipPlan, geometry: Geometry, out: np.ndarray | None = None) -> DecodedFrames:
         self.keys.append(plan.record.key)
@@ -72,6 +73,7 @@ class Counting:
 
     def decode_chunks(self, plan: ClipPlan, geometry: Geometry) -> Iterator[DecodedFrames]:
         self.keys.append(plan.record.key)
+        self.whole.append(plan.record.key)
         return self._decoder.decode_chunks(plan, geometry)
 
 
@@ -476,6 +478,7 @@ def test_with_jpeg_pixels_are_the_same_also_where_nothing_more_can_be_kept(
         assert_same_epochs(ds, whole, epochs=range(3))
     assert [warning.category for warning in caught] == [CacheWarning]
     assert len(decoded(ds)) > 0
+    assert ds._decoder.whole == []  # of a video that is not kept no more is decoded than the clip has
 
 
 class EveryOther:
