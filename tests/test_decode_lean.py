@@ -17,7 +17,7 @@ from clipfeed._ffmpeg import OpenVideo
 from clipfeed.decode import LeanDecoder, PlainDecoder, lean, plain, references, timed
 from clipfeed.decode.lean import _FAMILIES, _wanted
 from clipfeed.decode.work import Clipwork, Deadline
-from clipfeed.errors import DecodeError
+from clipfeed.errors import DecodeError, ProbeError
 from clipfeed.load import video_record
 from clipfeed.records import ClipSpec, VideoRecord
 from clipfeed.sample import plan_clip
@@ -309,3 +309,26 @@ def test_genuine_clips_are_the_plain_decoders(source: str, shared: Path) -> None
     for number, path in enumerate(sorted((shared / source).iterdir())):
         record = video_record(path)
         check_equal(record, plans_of(record, number)[::3])
+
+
+@pytest.mark.shared
+def test_training_clips_are_the_plain_decoders(shared: Path) -> None:
+    for number, path in enumerate(sorted((shared / "train").rglob("*.avi"))[::6]):
+        record = video_record(path)
+        check_equal(record, plans_of(record, number)[number % 4 :: 8])
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("part", range(4))
+def test_odd_files_are_the_plain_decoders(part: int, shared: Path) -> None:
+    num_files = 0
+    for path in sorted((shared / "clips" / "awkward").iterdir())[part::4]:
+        try:
+            record = video_record(path)
+        except ProbeError:
+            continue
+        info = record.info
+        if info.codec in _FAMILIES and info.num_frames * info.width * info.height < 100_000_000:
+            check_equal(record, plans_of(record, part)[:7])
+            num_files += 1
+    assert num_files > 10

@@ -21,6 +21,7 @@ from clipfeed.sample import plan_clip
 from clipfeed.testing import VIDEO_KINDS, VideoKind
 from clipfeed.transform import geometry_of
 
+EXACT_CODECS = ("mpeg4", "h264", "hevc", "vp9", "vp8", "mpeg1video", "mpeg2video", "mjpeg")
 POLICIES = ("uniform", "stride", cf.Segments(), cf.Dense(frame_stride=3), cf.AtRate(fps=8))
 
 
@@ -73,7 +74,7 @@ def check_video(path: Path, num_frames: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in VIDEO_KINDS if kind.codec in ("mpeg4", "h264", "hevc", "vp9", "vp8", "mpeg2video")],
+    "kind", [kind for kind in VIDEO_KINDS if kind.codec in EXACT_CODECS],
     ids=lambda kind: kind.name,
 )  # fmt: skip
 def test_frames_of_made_videos_equal_a_bare_loop(kind: VideoKind, tmp_path: Path) -> None:

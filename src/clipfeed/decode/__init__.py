@@ -4,9 +4,9 @@
 right by construction; `choose` makes a decoder by name. Nothing here chooses frames, crops, or keeps a file open after
 its clip. `sample` has planned the clip; `transform` will put crop and black borders around what comes out.
 
-`lean` leaves out what no wanted frame needs. It follows a route, of packets to send and frames to expect (`route`), that
-others make: `references` for MPEG-1, MPEG-2 and MPEG-4 part 2, `timed` for H.264, `mjpeg` for Motion JPEG. What packets
-say is read by `mpeg12`, `mpeg4` and `h264`.
+`lean` leaves out what no wanted frame needs. It follows a route, of packets to send and frames to expect (`route`),
+that others make: `references` for MPEG-1, MPEG-2 and MPEG-4 part 2, `timed` for H.264, `mjpeg` for Motion JPEG. What
+packets say is read by `mpeg12`, `mpeg4` and `h264`.
 """
 
 from clipfeed.decode.choose import make_decoder

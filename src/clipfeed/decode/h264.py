@@ -28,8 +28,8 @@ from clipfeed.decode.timed import TimedPicture
 
 __all__ = ["H264Reader"]
 
-_SLICE, _IDR_SLICE, _MESSAGE, _SEQUENCE_SET, _PICTURE_SET, _DELIMITER, _FILLER = 1, 5, 6, 7, 8, 9, 12
-_KNOWN = frozenset({_SLICE, _IDR_SLICE, _MESSAGE, _SEQUENCE_SET, _PICTURE_SET, _DELIMITER, _FILLER})
+_SLICE, _IDR_SLICE, _MESSAGE, _SEQUENCE_SET, _PICTURE_SET, _DELIMITER, _FILLER, _PREFIX = 1, 5, 6, 7, 8, 9, 12, 14
+_KNOWN = frozenset({_SLICE, _IDR_SLICE, _MESSAGE, _SEQUENCE_SET, _PICTURE_SET, _DELIMITER, _FILLER, _PREFIX})
 
 # More than any header of a slice but those with weights for many references.
 _HEADER_BYTES = 64
