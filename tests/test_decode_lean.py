@@ -118,7 +118,7 @@ def test_most_clips_of_known_codecs_are_decoded_leanly(kind: VideoKind, tmp_path
     plans = [plan for plan in plans_of(record) if max(plan) > 20]
     check_equal(record, plans)
     is_plain = kind.name in PLAIN_KINDS
-    assert len(plainly) == len(plans) if is_plain else len(plainly) < len(plans) / 2
+    assert len(plainly) == len(plans) if is_plain else len(plainly) <= len(plans) / 2.9
 
 
 @pytest.mark.parametrize("name", SAVING_KINDS)

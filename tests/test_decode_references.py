@@ -133,6 +133,12 @@ def test_all_references_are_sent_where_a_decoder_needs_them() -> None:
     assert sent == ["I", "P", "P", "I", "P", ""]
 
 
+def test_the_reference_that_a_last_b_picture_needs_is_sent() -> None:
+    for reader in (Letters, AllReferences):
+        assert route("IPBPBP", {3}, reader)[-2:] == [("B", [3]), ("", [])]
+        assert [letter for letter, _ in route("IPBPBP", {3}, reader)] == ["I", "P", "P", "B", ""]
+
+
 def test_a_stream_that_ends_too_early_is_refused() -> None:
     with pytest.raises(UnusualStreamError, match="fewer frames"):
         route("IPP", {5})

@@ -227,10 +227,14 @@ class _Choice(Generic[PictureT]):
         """Choose among the next pictures."""
         num_always = self._reader.num_always_sent - self._num_decided
         if self._reader.keeps_references:
+            # The last one of all only brought the one before it to be shown.
+            num_references = len(pictures) - (pictures[-1].number is None) if pictures else 0
             self.sent += [
                 picture
                 for place, picture in enumerate(pictures)
-                if place < num_always or picture.number in self._wanted or _is_shown_reference(picture)
+                if place < num_always
+                or picture.number in self._wanted
+                or (picture.kind != B_PICTURE and place < num_references)
             ]
         else:
             self.sent += needed(pictures, self._wanted, num_always=num_always, num_before=num_before)
@@ -244,10 +248,6 @@ class _Choice(Generic[PictureT]):
         self._num_bytes = sum(packet.size for packet in self.held.values())
         if self._num_bytes > MAX_HELD_BYTES // 2:
             raise UnusualStreamError("more packets than may be held in memory")
-
-
-def _is_shown_reference(picture: Picture) -> bool:
-    return picture.kind != B_PICTURE and picture.number is not None
 
 
 def _steps(choice: _Choice[PictureT], reader: PictureReader[PictureT]) -> Route:
