@@ -8,9 +8,12 @@ Memory is RssAnon + RssShmem of the process and its children (touched pages of f
 fitted, after one step of that model on zeros; what the index takes counts. Folders of as many names as are asked for
 are made of hard links to the videos of FOLDER.
 
-The long fit runs with MALLOC_MMAP_THRESHOLD_=65536: large arrays are then mapped and unmapped, so that memory measured
+A pass over few files is repeated until it has made 200 batches: until then tf.data's threads have not all had one in
+their hands, and that would look as if more files took more memory.
+
+All of it runs with MALLOC_MMAP_THRESHOLD_=65536: large arrays are then mapped and unmapped, so that memory measured
 is memory held. With glibc's own settings freed float batches stay on its heaps, out of reach of `malloc_trim`, and the
-figure climbs to a plateau, by 4 MB an epoch at first and by 120 MB in all (100 clips, measured with glibc 2.36).
+figure climbs to a plateau: in a long fit by 4 MB an epoch at first and by 120 MB in all (100 clips, glibc 2.36).
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from trees import link_tree
 
 SHAPE = (20, 64, 64, 3)
 MAPPED = {"MALLOC_MMAP_THRESHOLD_": "65536"}
+FEWEST_BATCHES = 200
 
 
 def main() -> None:
@@ -65,7 +68,7 @@ def epoch_peaks(arguments: argparse.Namespace) -> dict[str, Any]:
         for num_files in (arguments.few, arguments.many):
             tree = link_tree(Path(scratch) / str(num_files), sources, num_files)
             rows[num_files] = call_child(tree, "epoch", "--format", arguments.format, "--budget", arguments.budget)
-    heads = ("files", "clips", "baseline MB", "peak above it MB")
+    heads = ("files", "clips seen", "baseline MB", "peak above it MB")
     print(
         table(
             heads,
@@ -84,7 +87,7 @@ def fit_growth(arguments: argparse.Namespace) -> dict[str, Any]:
     """Memory after each epoch of a long fit with a cache, and its growth an epoch after the second."""
     with tempfile.TemporaryDirectory() as scratch:
         tree = link_tree(Path(scratch) / "tree", videos_in(arguments.folder, 8), arguments.videos)
-        facts = call_child(tree, "fit", "--epochs", str(arguments.epochs), environment=MAPPED)
+        facts = call_child(tree, "fit", "--epochs", str(arguments.epochs))
     above = facts["above_mb"]
     facts["growth_mb_per_epoch"] = (above[-1] - above[1]) / max(1, len(above) - 2)
     print(f"above the baseline after each epoch, MB: {', '.join(f'{value:.1f}' for value in above)}")
@@ -92,11 +95,10 @@ def fit_growth(arguments: argparse.Namespace) -> dict[str, Any]:
     return facts
 
 
-def call_child(folder: Path, what: str, *options: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+def call_child(folder: Path, what: str, *options: str) -> dict[str, Any]:
     """Run one measurement in a process of its own."""
     command = [sys.executable, __file__, str(folder), "--child", what, *options]
-    env = {**os.environ, **(environment or {})}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **MAPPED})
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -139,10 +141,11 @@ def run_epoch(folder: str, format: str, budget: str) -> dict[str, float]:
         dataset = cf.video_dataset_from_directory(
             folder, num_frames=SHAPE[0], image_size=SHAPE[1:3], batch_size=8, seed=1, format=format,
             memory_budget=budget, index=store, verbose=False)  # fmt: skip
-        clips = 0
-        for batch, _ in dataset:
-            clips += len(batch)
-            watcher.look()
+        clips = batches = 0
+        while batches < FEWEST_BATCHES:
+            for batch, _ in dataset:
+                clips, batches = clips + len(batch), batches + 1
+                watcher.look()
     return {
         "clips": clips,
         "baseline_mb": watcher.baseline / 1e6,

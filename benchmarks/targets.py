@@ -418,7 +418,7 @@ def memory_growth(bench: Bench) -> tuple[float, str]:
     """Megabytes by which a long fit with a cache grows an epoch, after the second."""
     epochs, videos = (6, 64) if bench.quick else (30, 400)
     tree = link_tree(bench.scratch / f"tree{videos}-fit", videos_in(bench.hmdb51, 8), videos)
-    above = memory.call_child(tree, "fit", "--epochs", str(epochs), environment=memory.MAPPED)["above_mb"]
+    above = memory.call_child(tree, "fit", "--epochs", str(epochs))["above_mb"]
     return (above[-1] - above[1]) / (
         len(above) - 2
     ), f"after epoch 2: {above[1]:.1f} MB, after {epochs}: {above[-1]:.1f}"
