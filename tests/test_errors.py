@@ -10,9 +10,10 @@ import pytest
 from clipfeed import errors
 from clipfeed.errors import ClipfeedError
 
-KINDS = [getattr(errors, name) for name in errors.__all__]
+KINDS = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
 BUILT_IN = {
     errors.LayoutError: ValueError,
+    errors.CacheError: OSError,
     errors.LeakError: ValueError,
     errors.BudgetError: MemoryError,
     errors.MissingDependencyError: ImportError,
@@ -21,6 +22,12 @@ BUILT_IN = {
 
 def test_the_tree_in_the_docstring_names_every_error() -> None:
     assert all(name in (errors.__doc__ or "") for name in errors.__all__)
+
+
+def test_what_is_no_error_is_a_warning() -> None:
+    kinds = {getattr(errors, name) for name in errors.__all__}
+    assert all(issubclass(kind, UserWarning) for kind in kinds - set(KINDS))
+    assert len(kinds - set(KINDS)) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

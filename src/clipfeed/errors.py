@@ -10,6 +10,8 @@
     ├── BudgetError (MemoryError)             the work does not fit the memory it was given
     └── MissingDependencyError (ImportError)  an extra is not installed
 
+`CacheWarning` (UserWarning) is no error: frames are no longer kept, and work goes on.
+
 Each message gives three answers: which file and where; what was expected; what to do now. Arguments that no call
 accepts are plain ValueError and TypeError. Every error survives pickling, so it can come home from another process.
 """
