@@ -119,6 +119,15 @@ def test_interlaced_pictures_have_two_more_flags() -> None:
         follow([coded(I_PICTURE, 0, rest="000" + "00" + "00001"), damaged], header=INTERLACED)
 
 
+def test_b_pictures_of_interlaced_streams_are_refused() -> None:
+    intra = coded(I_PICTURE, 0, rest="0" * 5 + "00100")
+    later = coded(P_PICTURE, 2000, rest="0" * 6 + "00100" + "001")
+    between = coded(B_PICTURE, 1000, rest="0" * 5 + "00100" + "001001")
+    assert len(follow([intra, later], header=INTERLACED)) == 2
+    with pytest.raises(UnusualStreamError, match="interlaced"):
+        follow([intra, later, between], header=INTERLACED)
+
+
 def test_pictures_too_short_for_their_macroblocks_are_refused() -> None:
     # 320 x 240 pixels are 300 macroblocks, and FFmpeg wants half a bit for each behind the header.
     for size, is_refused in ((14, True), (60, False)):

@@ -58,7 +58,7 @@ def split_whole_units(packet: bytes, num_length_bytes: int) -> list[bytes] | Non
     while at < len(packet):
         start = at + num_length_bytes
         at = start + int.from_bytes(packet[at:start], "big")
-        if not start < at <= len(packet) or packet.find(_START, start, at) >= 0:
+        if not start < at <= len(packet) or packet.rfind(_START, start, at) >= 0:
             return None
         units.append(packet[start:at])
     return units

@@ -164,6 +164,7 @@ class Mpeg4Reader:
         self._markers = 1 << (layer.time_bits + 2) | 2
         # Behind vop_coded stand intra_dc_vlc_thr, two flags of interlaced pictures and the rounding of a P-VOP. Then
         # come the quantiser and the range of motion vectors in each direction, 5, 3 and 3 bits: none may be 0.
+        self._is_interlaced = layer.is_interlaced
         num_flags = 5 if layer.is_interlaced else 3
         self._behind_coded: dict[int, tuple[int, tuple[int, ...]]] = {
             I_PICTURE: (num_flags + 5, (0x1F,)),
@@ -176,10 +177,11 @@ class Mpeg4Reader:
 
     def _find_second(self, packet: bytes, first: int) -> int:
         """Give the position of a packed packet's second picture, or -1; in other streams nobody looks for one."""
-        second = packet.find(_CODE_START, first + _START_BYTES)
+        # From behind: such a search takes a third of the time of one from the front.
+        second = packet.rfind(_CODE_START, first + _START_BYTES)
         if second < 0:
             return second
-        is_alone = packet.startswith(VOP_START, second) and packet.find(_CODE_START, second + _START_BYTES) < 0
+        is_alone = packet.startswith(VOP_START, second) and packet.rfind(_CODE_START, first + _START_BYTES, second) < 0
         if not is_alone or len(packet) - second <= _MAX_UNSEARCHED_BYTES:
             raise UnusualStreamError("a packet of more than two pictures")
         return second
@@ -226,6 +228,8 @@ class Mpeg4Reader:
         self._has_b = True
         if self._has_not_coded or len(self._groups_with_time) > 1:
             raise UnusualStreamError("a B-VOP whose references are in doubt")
+        if self._is_interlaced:  # of the first B-VOP a decoder remembers how long a frame lasts
+            raise UnusualStreamError("a B-VOP of an interlaced stream")
         time = (self._second_before + vop.seconds) * self._resolution + vop.units
         if not 0 < self._distance - (self._time - time) < self._distance < _MAX_TIME:
             raise UnusualStreamError("a B-VOP that is not between its references in time")
