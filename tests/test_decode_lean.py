@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import clipfeed as cf
-from clipfeed._ffmpeg import OpenVideo
+from clipfeed._ffmpeg import OpenVideo, open_avi_header, open_container
 from clipfeed.decode import LeanDecoder, PlainDecoder, lean, plain, references, timed
 from clipfeed.decode.lean import _FAMILIES, _wanted
 from clipfeed.decode.work import Clipwork, Deadline
@@ -37,6 +37,7 @@ from clipfeed.testing import (
 SIZE = (64, 64)
 # Of codecs that somebody here knows, and long enough for something to be left out.
 LEAN_KINDS = [kind for kind in VIDEO_KINDS if kind.codec in _FAMILIES and kind.num_frames > 40]
+MPEG4_KINDS = [kind for kind in VIDEO_KINDS if kind.codec == "mpeg4"]
 # Their packets carry times that are made up, or are marked as hidden.
 PLAIN_KINDS = {"h264_avi_without_pts", "h264_edit_list"}
 SAVING_KINDS = ["h264_short_gops", "h264_mp4", "mpeg4_avi", "mpeg4_packed", "mpeg2_ts", "mjpeg_avi"]
@@ -233,6 +234,22 @@ def test_a_clip_that_ffmpeg_complains_about_is_decoded_plainly(
     monkeypatch.setattr(lean, "captured_log", lambda _: nullcontext([(level, "decoder", message)]))
     check_equal(record, [[60]])
     assert plainly == [record.path] * is_plain
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MPEG4_KINDS if kind.extension == ".avi"], ids=lambda kind: kind.name)
+def test_an_avi_of_mpeg4_opened_by_its_header_gives_the_same_packets_and_frames(
+    kind: VideoKind, tmp_path: Path
+) -> None:
+    path = str(kind.write(tmp_path))
+    seen = []
+    for open_video in (open_container, open_avi_header):
+        with open_video(path, path=path) as video:
+            packets = list(video.packets())
+            frames = [frame.to_ndarray() for packet in [*packets, None] for frame in video.decode(packet)]
+            seen.append(([bytes(packet) for packet in packets], frames))
+    assert seen[0][0] == seen[1][0]
+    assert len(seen[0][1]) == len(seen[1][1]) == kind.num_frames
+    assert all(map(np.array_equal, seen[0][1], seen[1][1]))
 
 
 def test_what_was_read_in_vain_is_not_read_again(tmp_path: Path, plainly: list[str], opened: list[str]) -> None:
