@@ -107,19 +107,22 @@ def check_equal(record: VideoRecord, plans: Sequence[Sequence[int]]) -> None:
         assert np.array_equal(frames, whole[list(plan)]), (record.path, plan)
 
 
-@pytest.mark.parametrize("kind", VIDEO_KINDS, ids=lambda kind: kind.name)
-def test_frames_are_the_plain_decoders(kind: VideoKind, tmp_path: Path) -> None:
-    record = video_record(kind.write(tmp_path))
-    check_equal(record, plans_of(record))
-
-
 @pytest.mark.parametrize("kind", LEAN_KINDS, ids=lambda kind: kind.name)
-def test_most_clips_of_known_codecs_are_decoded_leanly(kind: VideoKind, tmp_path: Path, plainly: list[str]) -> None:
+def test_frames_are_the_plain_decoders_and_most_come_leanly(
+    kind: VideoKind, tmp_path: Path, plainly: list[str]
+) -> None:
     record = video_record(kind.write(tmp_path))
-    plans = [plan for plan in plans_of(record) if max(plan) > 20]
+    plans = plans_of(record)
     check_equal(record, plans)
-    is_plain = kind.name in PLAIN_KINDS
-    assert len(plainly) == len(plans) if is_plain else len(plainly) <= len(plans) / 2.9
+    num_late = sum(max(plan) > 20 for plan in plans)
+    num_plain = len(plainly) - (len(plans) - num_late)
+    assert num_plain == num_late if kind.name in PLAIN_KINDS else num_plain <= num_late / 2.9
+
+
+@pytest.mark.parametrize("kind", [kind for kind in VIDEO_KINDS if kind not in LEAN_KINDS], ids=lambda kind: kind.name)
+def test_frames_of_other_videos_are_the_plain_decoders(kind: VideoKind, tmp_path: Path) -> None:
+    record = video_record(kind.write(tmp_path))
+    check_equal(record, plans_of(record)[:6])
 
 
 @pytest.mark.parametrize("name", SAVING_KINDS)
