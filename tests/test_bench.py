@@ -50,16 +50,16 @@ def rate(name: str, clips_per_second: float, workers: int = 2) -> Rate:
     )
 
 
-def wait(name: str, share: float) -> FitWait:
+def wait(name: str, share: float, seconds: float = 11.0) -> FitWait:
     return FitWait(
         name=name,
         format="tf",
         backend="tensorflow",
         model="lrcn",
         num_steps=10,
-        seconds=11.0,
+        seconds=seconds,
         first_wait_seconds=1.0,
-        later_wait_seconds=10 * share,
+        later_wait_seconds=(seconds - 1) * share,
     )
 
 
@@ -190,7 +190,7 @@ def test_a_real_fit_says_how_long_it_waited(root: Path) -> None:
     assert [fit.name for fit in report.fits] == ["decoding", "cache"]
     assert report.fit_missing is None
     for fit in report.fits:
-        assert (fit.backend, fit.format, fit.model, fit.num_steps) == ("tensorflow", "tf", "lrcn", 3)
+        assert (fit.backend, fit.format, fit.model, fit.num_steps) == ("tensorflow", "tf", "lrcn", 24)
         assert fit.first_wait_seconds > 0
         assert 0 < fit.later_wait_seconds < fit.seconds
         assert 0 < fit.share < 1
@@ -268,13 +268,20 @@ def test_a_cache_helps_where_fit_waits() -> None:
     advice = advise_cache(rates, [wait("decoding", 0.6), wait("cache", 0.01)], 1_500_000)
     assert (advice.helps, advice.gain) == (True, 50)
     assert "5,000 clips/s in place of 100, for 1.5 MB" in advice.reason
-    assert "waits for 1% of an epoch in place of 60%" in advice.reason
+    assert "of which it waits for 1% in place of 60%" in advice.reason
 
 
 def test_a_cache_does_not_help_a_fit_that_never_waits() -> None:
     rates = {"all threads": rate("all threads", 100), "cache": rate("cache", 5000)}
-    assert not advise_cache(rates, [wait("decoding", 0.01)], 1).helps
+    assert not advise_cache(rates, [wait("decoding", 0.01), wait("cache", 0.01)], 1).helps
     assert advise_cache(rates, [], 1).helps
+
+
+def test_a_cache_helps_a_fit_that_shares_its_cores_with_decoding() -> None:
+    rates = {"all threads": rate("all threads", 100), "cache": rate("cache", 5000)}
+    advice = advise_cache(rates, [wait("decoding", 0.01, seconds=30), wait("cache", 0.01, seconds=10)], 1)
+    assert advice.helps
+    assert "takes 10.0 s in place of 30.0" in advice.reason
 
 
 def test_more_threads_help_where_cores_lie_idle() -> None:
