@@ -129,7 +129,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Rows as a Markdown table, which a terminal shows as well; numbers stand to the right."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in [list(heads), *texts]) for place in range(len(heads))]
-    is_left = [all(not row[place][:1].isdigit() for row in texts) for place in range(len(heads))]
+    is_left = [not all(row[place][:1] in "-0123456789" for row in texts) for place in range(len(heads))]
 
     def line(cells: Sequence[str]) -> str:
         padded = [
