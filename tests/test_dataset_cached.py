@@ -633,9 +633,7 @@ def test_the_facade_says_what_a_cache_takes_and_refuses_what_is_none(
 @pytest.mark.shared
 @BOTH
 @pytest.mark.parametrize("folder", ["hmdb51", "ucf101"])
-def test_genuine_clips_are_the_same_with_a_cache(
-    shared: Path, tmp_path: Path, folder: str, spec: cf.ClipSpec
-) -> None:
+def test_genuine_clips_are_the_same_with_a_cache(shared: Path, tmp_path: Path, folder: str, spec: cf.ClipSpec) -> None:
     found = cf.build_index(shared / "clips" / folder, index=tmp_path / "store", labels=None)
     plain = make(found, spec, None)
     for _ in range(2):
