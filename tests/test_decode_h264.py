@@ -47,7 +47,7 @@ def pictures_of(extradata: bytes, packets: Sequence[bytes]) -> list[TimedPicture
 KINDS = {
     "b_pyramid": "bframes=3:b-adapt=0:keyint=24:scenecut=0",
     "open_gops": "bframes=3:b-adapt=0:keyint=16:scenecut=0:open-gop=1",
-    "no_cabac": "cabac=0:bframes=2:ref=4:keyint=250:weightp=2:weightb=1",
+    "weights": "bframes=2:ref=4:keyint=250:weightp=2:weightb=1",
     "slices": "slices=4:bframes=1:keyint=12",
     "no_b": "bframes=0:keyint=10:ref=1",
     "many_references": "ref=16:bframes=8:b-adapt=2:keyint=250:weightp=2",
@@ -126,8 +126,9 @@ def units_of(extradata: bytes) -> Iterator[bytes]:
     yield extradata[at + 2 : at + 2 + size]
 
 
-def test_interlaced_streams_are_refused(tmp_path: Path) -> None:
-    extradata, packets, _ = read(encode(tmp_path / "a.mp4", "tff=1:bframes=2"))
+@pytest.mark.parametrize("options", ["tff=1:bframes=2", "cabac=0:bframes=2"])
+def test_interlaced_streams_and_those_without_cabac_are_refused(options: str, tmp_path: Path) -> None:
+    extradata, packets, _ = read(encode(tmp_path / "a.mp4", options))
     with pytest.raises(UnusualStreamError):
         pictures_of(extradata, [bytes(packet) for packet in packets])
 

@@ -38,8 +38,8 @@ SIZE = (64, 64)
 # Of codecs that somebody here knows, and long enough for something to be left out.
 LEAN_KINDS = [kind for kind in VIDEO_KINDS if kind.codec in _FAMILIES and kind.num_frames > 40]
 MPEG4_KINDS = [kind for kind in VIDEO_KINDS if kind.codec == "mpeg4"]
-# Their packets carry times that are made up, or are marked as hidden.
-PLAIN_KINDS = {"h264_avi_without_pts", "h264_edit_list"}
+# Their packets carry times that are made up, or are marked as hidden; or a decoder remembers damage.
+PLAIN_KINDS = {"h264_avi_without_pts", "h264_edit_list", "h264_no_cabac"}
 SAVING_KINDS = ["h264_short_gops", "h264_mp4", "mpeg4_avi", "mpeg4_packed", "mpeg2_ts", "mjpeg_avi"]
 
 

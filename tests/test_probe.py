@@ -38,7 +38,7 @@ TABLE_KINDS = {
     "h264_mp4", "h264_mov", "h264_short_gops", "h264_open_gops", "h264_faststart", "h264_full_range", "h264_named_avi",
     "h264_one_frame", "h264_edit_list", "h264_longer_audio", "h264_avi_without_pts", "hevc_mp4", "prores_mov",
     "mjpeg_avi", "mpeg4_avi", "mpeg4_b_frames", "mpeg4_b_frames_mp4", "mpeg4_packed", "mpeg4_packed_runs",
-    "mpeg4_packed_named", "mpeg4_not_coded", "h264_untold_delay", "mjpeg_mov",
+    "mpeg4_packed_named", "mpeg4_not_coded", "h264_untold_delay", "h264_no_cabac", "mjpeg_mov",
 }  # fmt: skip
 PACKET_KINDS = {
     "h264_mkv", "h264_ts", "h264_flv", "h264_fragmented", "h264_444", "h264_10_bit", "h264_delayed_start", "h264_cover",

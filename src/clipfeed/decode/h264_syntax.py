@@ -52,7 +52,6 @@ class PictureSet:
 
     Attributes:
         sequence: Number of its sequence parameter set.
-        has_arithmetic: Whether slices are coded by CABAC.
         has_bottom_order: Whether slices say how much later a frame's second field is shown.
         num_references: Pictures that slices refer to, in each of two directions, unless they say otherwise.
         has_weights: Whether P-slices give weights.
@@ -62,7 +61,6 @@ class PictureSet:
     """
 
     sequence: int
-    has_arithmetic: bool
     has_bottom_order: bool
     num_references: tuple[int, int]
     has_weights: bool
@@ -130,7 +128,9 @@ def read_picture_set(reader: BitReader, sequences: dict[int, SequenceSet]) -> tu
     """Read a picture parameter set and its number."""
     number, sequence = reader.ue(), reader.ue()
     _refuse(number > 255 or sequence not in sequences)
-    has_arithmetic, has_bottom_order = reader.flag(), reader.flag()
+    # Without CABAC, coefficients of a damaged macroblock stay in the decoder and spoil another one of a later picture.
+    _refuse(not reader.flag())  # entropy_coding_mode_flag
+    has_bottom_order = reader.flag()
     _refuse(reader.ue() > 0)  # groups of slices
     num_references = (reader.ue() + 1, reader.ue() + 1)
     has_weights, weights_of_b = reader.flag(), reader.read(2)
@@ -142,7 +142,6 @@ def read_picture_set(reader: BitReader, sequences: dict[int, SequenceSet]) -> tu
     _refuse(reader.flag())  # redundant pictures
     return number, PictureSet(
         sequence=sequence,
-        has_arithmetic=has_arithmetic,
         has_bottom_order=has_bottom_order,
         num_references=num_references,
         has_weights=has_weights,
@@ -190,7 +189,7 @@ def check_rest(slice_: Slice, *, is_reference: bool, is_idr: bool) -> None:
         _read_weights(reader, counts, has_chroma=slice_.sequence.has_chroma)
     if is_reference:
         _read_marking(reader, is_idr=is_idr)
-    if picture.has_arithmetic and num_lists:
+    if num_lists:
         _refuse(reader.ue() > 2)  # cabac_init_idc
     _refuse(not 0 <= picture.quantiser + reader.se() <= slice_.sequence.max_quantiser)
     if picture.has_filter_choice:

@@ -104,7 +104,8 @@ _H264_KINDS = (
     _h264("h264_avi_without_pts", ".avi", _B_FRAMES),
     _h264("h264_short_gops", ".mp4", "bframes=0:keyint=12:scenecut=0"),
     _h264("h264_open_gops", ".mp4", "bframes=3:b-adapt=0:keyint=12:scenecut=0:open-gop=1"),
-    _h264("h264_closed_gops", ".ts", "bframes=3:b-adapt=0:keyint=12:scenecut=0:slices=3:cabac=0"),
+    _h264("h264_closed_gops", ".ts", "bframes=3:b-adapt=0:keyint=12:scenecut=0:slices=3"),
+    _h264("h264_no_cabac", ".mp4", "bframes=2:keyint=12:scenecut=0:cabac=0"),
     VideoKind(
         # Nothing says how many frames must be held back to bring them into order: decoders find out on the way.
         name="h264_untold_delay",
