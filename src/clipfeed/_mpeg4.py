@@ -46,7 +46,7 @@ class Layer:
     @property
     def time_bits(self) -> int:
         """Number of bits of vop_time_increment, which stands in front of vop_coded, 1 to 16."""
-        return max(1, (self.time_resolution - 1).bit_length())
+        return _bits_of_time(self.time_resolution)
 
 
 def read_layer(header: bytes) -> Layer | None:
@@ -55,16 +55,10 @@ def read_layer(header: bytes) -> Layer | None:
     Args:
         header: Bytes that hold it: extra data or the first sample.
     """
-    found = _VOL_START.search(header)
-    if found is None:
+    begun = _read_to_resolution(header)
+    if begun is None:
         return None
-    # Bits behind the end of a header that is cut off count as 0.
-    reader = BitReader(header[found.end() : found.end() + _LAYER_BYTES].ljust(_LAYER_BYTES, b"\0"))
-    start = _read_start(reader)
-    reader.flag()
-    resolution = reader.read(16)
-    if not resolution:
-        return None
+    reader, start, resolution = begun
     layer = Layer(time_resolution=resolution, is_simple=False, is_interlaced=False, num_macroblocks=0)
     return _read_rest(reader, layer, start.version) if start.is_rectangular else layer
 
@@ -75,8 +69,8 @@ def read_time_bits(header: bytes) -> int | None:
     Args:
         header: As for `read_layer`.
     """
-    layer = read_layer(header)
-    return layer.time_bits if layer else None
+    begun = _read_to_resolution(header)
+    return _bits_of_time(begun[2]) if begun else None
 
 
 def is_packed(header: bytes) -> bool:
@@ -101,6 +95,23 @@ def split_layer(section: bytes) -> tuple[str, str]:
     bits = f"{int.from_bytes(b'1' + body, 'big'):b}"[-8 * len(body) :]
     stuffed = bits[: start.control] + bits[start.behind :]
     return stuffed.rstrip("1").removesuffix("0"), bits[start.control + 1 : min(start.control + 4, start.behind)]
+
+
+def _bits_of_time(resolution: int) -> int:
+    return max(1, (resolution - 1).bit_length())
+
+
+def _read_to_resolution(header: bytes) -> tuple[BitReader, _LayerStart, int] | None:
+    """Read the first header of a layer up to its resolution of time, which is all that counting needs."""
+    found = _VOL_START.search(header)
+    if found is None:
+        return None
+    # Bits behind the end of a header that is cut off count as 0.
+    reader = BitReader(header[found.end() : found.end() + _LAYER_BYTES].ljust(_LAYER_BYTES, b"\0"))
+    start = _read_start(reader)
+    reader.flag()
+    resolution = reader.read(16)
+    return (reader, start, resolution) if resolution else None
 
 
 class _LayerStart(NamedTuple):
