@@ -123,7 +123,7 @@ class Mpeg4Reader:
             if len(packet) > _MAX_STUFFING_BYTES:
                 raise UnusualStreamError("a packet without a picture")
             return () if held is None else (held,)
-        prefix = packet[:first]
+        prefix = packet[:first] if first else b""
         if prefix and prefix not in self._known_prefixes:
             self._look_at(prefix)
         second = self._find_second(packet, first) if self._is_packed else -1
@@ -162,15 +162,11 @@ class Mpeg4Reader:
         self._time_bits = layer.time_bits
         self._units = (1 << layer.time_bits) - 1
         self._markers = 1 << (layer.time_bits + 2) | 2
-        # Behind vop_coded stand intra_dc_vlc_thr, two flags of interlaced pictures and the rounding of a P-VOP. Then
-        # come the quantiser and the range of motion vectors in each direction, 5, 3 and 3 bits: none may be 0.
         self._is_interlaced = layer.is_interlaced
+        # Bits behind vop_coded: intra_dc_vlc_thr, two flags of interlaced pictures, the rounding of a P-VOP, and what
+        # `_read` looks at.
         num_flags = 5 if layer.is_interlaced else 3
-        self._behind_coded: dict[int, tuple[int, tuple[int, ...]]] = {
-            I_PICTURE: (num_flags + 5, (0x1F,)),
-            P_PICTURE: (num_flags + 9, (0xF8, 7)),
-            B_PICTURE: (num_flags + 11, (0x7C0, 0x38, 7)),
-        }
+        self._num_behind_coded = {I_PICTURE: num_flags + 5, P_PICTURE: num_flags + 9, B_PICTURE: num_flags + 11}
         self._min_bits = layer.num_macroblocks // 2  # FFmpeg refuses a shorter I- or P-VOP
         self._is_packed = is_packed(header)
         self._known_headers = _identities([*_sections(self._extradata), *_sections(packet[: max(0, first)])])
@@ -257,10 +253,18 @@ class Mpeg4Reader:
             raise UnusualStreamError("a sprite or a damaged picture header")
         vop = Vop(kind, self._num_packets - 1, None, seconds, fields >> 2 & self._units, bool(fields & 1))
         if vop.is_coded:
-            num_bits, masks = self._behind_coded[kind]
-            at -= num_bits
-            is_short = 8 * (len(packet) - start - _START_BYTES - _HEADER_BYTES) + at < self._min_bits
-            if not all(bits >> at & mask for mask in masks) or (is_short and kind != B_PICTURE):
+            # At the end of what stands behind vop_coded are the quantiser and the ranges of motion vectors, forward and
+            # backward, in 5, 3 and 3 bits; none of them may be 0.
+            at -= self._num_behind_coded[kind]
+            ranges = bits >> at
+            is_long = 8 * (len(packet) - start - _START_BYTES - _HEADER_BYTES) + at >= self._min_bits
+            if kind == B_PICTURE:
+                is_fit = ranges & 0x7C0 and ranges & 0x38 and ranges & 7
+            elif kind == P_PICTURE:
+                is_fit = is_long and ranges & 0xF8 and ranges & 7
+            else:
+                is_fit = is_long and ranges & 0x1F
+            if not is_fit:
                 raise UnusualStreamError("a picture that a decoder refuses")
         return vop
 

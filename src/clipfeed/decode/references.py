@@ -155,8 +155,12 @@ def reference_route_maker(make_reader: Callable[[bytes], PictureReader[PictureT]
         reader = make_reader(extradata)
         choice, last = _Choice(reader, wanted.numbers), wanted.last
         order = choice.order
+        num_bytes = 0
         for number, packet in enumerate(packets):
-            choice.hold(number, packet)
+            if num_bytes > MAX_HELD_BYTES:
+                num_bytes = choice.forget()
+            choice.held[number] = packet
+            num_bytes += packet.size
             for picture in reader.read(bytes(packet)):
                 order.add(picture)
             if order.num_shown > last:
@@ -213,15 +217,7 @@ class _Choice(Generic[PictureT]):
         self.held: _Held = {}
         self._reader = reader
         self._wanted = wanted
-        self._num_bytes = self._num_decided = 0
-
-    def hold(self, number: int, packet: Packet[VideoStream]) -> None:
-        """Hold the next packet, and drop others where they become too many."""
-        if self._num_bytes > MAX_HELD_BYTES:
-            self.decide(*self.order.take_finished_groups(self._wanted))
-            self._forget()
-        self.held[number] = packet
-        self._num_bytes += packet.size
+        self._num_decided = 0
 
     def decide(self, pictures: Sequence[PictureT], num_before: int = 0) -> None:
         """Choose among the next pictures."""
@@ -240,14 +236,19 @@ class _Choice(Generic[PictureT]):
             self.sent += needed(pictures, self._wanted, num_always=num_always, num_before=num_before)
         self._num_decided += len(pictures)
 
-    def _forget(self) -> None:
-        """Drop packets that nobody needs any more; the newest one may hold a picture that is not decoded yet."""
+    def forget(self) -> int:
+        """Decide as far as that can be, and drop packets that nobody needs any more; give the bytes that are left.
+
+        The newest packet may hold a picture that is not decoded yet.
+        """
+        self.decide(*self.order.take_finished_groups(self._wanted))
         needed_packets = {picture.packet for picture in (*self.sent, *self.order.pictures)} | {max(self.held)}
         for number in self.held.keys() - needed_packets:
             del self.held[number]
-        self._num_bytes = sum(packet.size for packet in self.held.values())
-        if self._num_bytes > MAX_HELD_BYTES // 2:
+        num_bytes = sum(packet.size for packet in self.held.values())
+        if num_bytes > MAX_HELD_BYTES // 2:
             raise UnusualStreamError("more packets than may be held in memory")
+        return num_bytes
 
 
 def _steps(choice: _Choice[PictureT], reader: PictureReader[PictureT]) -> Route:
